@@ -1,0 +1,336 @@
+#include "engine/engine_state.h"
+
+#include <math.h>
+#include <string.h>
+#if defined __SSE__
+#include <xmmintrin.h>
+#endif
+
+/* ---- prefix ---- */
+
+/* Keys of all whole blocks of the seat's ids. */
+static void extend_keys(struct iq_engine *e, struct iq_seat *seat)
+{
+    for (; (seat->n_keys + 1) * IQ_KV_BLOCK <= seat->n_ids; seat->n_keys++)
+        seat->key[seat->n_keys] = iq_kv_key(seat->n_keys ? seat->key[seat->n_keys - 1] : e->root,
+                                            seat->ids + (size_t)seat->n_keys * IQ_KV_BLOCK);
+}
+
+/* An admitted request looks for its prefix through the prefix op and holds the blocks that it was given. */
+int iq__engine_admit(void *ctx, struct iq_seat *seat, struct iq_err *err)
+{
+    struct iq_engine *e = ctx;
+    const struct iq_request *r = seat->request;
+    seat->cached = 0;
+    if (!e->config.prefix_cache || r->score || seat->n_ids <= e->config.prefix_min) return IQ_OK;
+    extend_keys(e, seat);
+    uint32_t hits = 0, wanted = (seat->n_ids - 1) / IQ_KV_BLOCK;
+    struct iq_prefix args = {.request = seat->index,
+                             .tokens = seat->n_ids,
+                             .wanted = wanted,
+                             .key = seat->key,
+                             .entry = e->kv.entry,
+                             .capacity = e->kv.capacity,
+                             .hits = &hits,
+                             .blocks = seat->blocks};
+    struct iq_row row = {.request = seat->index,
+                         .session = r->session,
+                         .context = seat->n_ids,
+                         .prompt = r->n_prompt,
+                         .phase = IQ_PREFILL,
+                         .attempt = seat->attempt,
+                         .seed = r->seed};
+    e->step.batch = e->schedule.n_running;
+    e->step.evictions = e->kv.evictions;
+    struct iq_site site = {.op = IQ_OP_PREFIX,
+                           .layer = IQ_NO_LAYER,
+                           .prev_op = IQ_OP_NONE,
+                           .next_op = IQ_OP_EMBED,
+                           .step = &e->step,
+                           .row = &row,
+                           .rows = 1,
+                           .slot = iq_slots_at(e->slots, IQ_OP_PREFIX, IQ_NO_LAYER, 0)};
+    int status = iq_dispatch(&e->forward.exec, &site, &args);
+    if (status != IQ_OK)
+        return iq_fail(err, status, "request %s: prefix lookup failed: %s", r->id, iq_status_text(status));
+    if (hits > wanted)
+        return iq_fail(err, IQ_INTERNAL, "request %s: prefix op found %u blocks of %u", r->id, hits, wanted);
+    for (uint32_t i = 0; i < hits; i++)
+        if (seat->blocks[i] >= e->kv.blocks)
+            return iq_fail(err, IQ_INTERNAL, "request %s: prefix op handed out block %u of %u", r->id,
+                           seat->blocks[i], e->kv.blocks);
+    if (hits * IQ_KV_BLOCK < e->config.prefix_min) hits = 0;
+    for (uint32_t i = 0; i < hits; i++) iq_kv_hold(&e->kv, seat->blocks[i]);
+    seat->n_blocks = hits;
+    seat->computed = seat->cached = hits * IQ_KV_BLOCK;
+    e->stats.hits += seat->cached;
+    return iq_recorder_attached(&e->recorder, seat, &e->step, err);
+}
+
+static void publish(struct iq_engine *e, struct iq_seat *seat, uint32_t before)
+{
+    if (!e->config.prefix_cache) return;
+    extend_keys(e, seat);
+    for (uint32_t b = before / IQ_KV_BLOCK; (b + 1) * IQ_KV_BLOCK <= seat->computed; b++)
+        iq_kv_publish(&e->kv, seat->blocks[b], seat->key[b]);
+}
+
+/* ---- a step ---- */
+
+/* Golden bits need nearest even and subnormals: a library linked with fast-math may have taken both away. */
+static int check_mode(struct iq_err *err)
+{
+#if defined __SSE__
+    unsigned mxcsr = _mm_getcsr();
+    if (mxcsr & 0xe040)
+        return iq_fail(
+            err, IQ_MISMATCH, "the floating-point mode changed (MXCSR %04x): a loaded library set %s", mxcsr,
+            mxcsr & 0x6000 ? "another rounding mode" : "flush-to-zero; was it linked with -ffast-math?");
+#endif
+    (void)err;
+    return IQ_OK;
+}
+
+static uint32_t captured(uint32_t batch)
+{
+    uint32_t c = 1;
+    while (c < batch) c = c < 8 ? c * 2 : c + 8;
+    return c;
+}
+
+static struct iq_row make_row(const struct iq_seat *seat, uint32_t pos, uint32_t cell)
+{
+    const struct iq_request *r = seat->request;
+    return (struct iq_row){.request = seat->index,
+                           .session = r->session,
+                           .pos = pos,
+                           .context = pos + 1,
+                           .prompt = r->n_prompt,
+                           .cached = seat->cached,
+                           .phase = pos < r->n_prompt ? IQ_PREFILL : IQ_DECODE,
+                           .attempt = seat->attempt,
+                           .cell = cell,
+                           .top_k = r->top_k,
+                           .temperature = r->temperature,
+                           .top_p = r->top_p,
+                           .min_p = r->min_p,
+                           .seed = r->seed};
+}
+
+static void make_batch(struct iq_engine *e, struct iq_batch *b)
+{
+    const struct iq_schedule *s = &e->schedule;
+    bool decode_only = true;
+    *b = (struct iq_batch){.row = e->row, .ids = e->ids, .seq = e->seq, .predict = e->predict};
+    for (uint32_t i = 0; i < s->shares; i++) {
+        struct iq_seat *seat = s->share[i].seat;
+        e->seq[b->seqs++] = (struct iq_seq){b->rows, s->share[i].tokens, seat->computed, seat->blocks};
+        decode_only &= s->share[i].tokens == 1;
+        for (uint32_t t = 0; t < s->share[i].tokens; t++, b->rows++) {
+            uint32_t pos = seat->computed + t;
+            bool last = pos + 1 == seat->n_ids;
+            e->row[b->rows] = make_row(seat, pos, b->rows);
+            e->ids[b->rows] = seat->ids[pos];
+            e->of_row[b->rows] = seat;
+            if (last || seat->request->score) e->predict[b->predicts++] = b->rows;
+        }
+    }
+    e->step.batch = s->shares;
+    e->step.captured = e->config.captured && decode_only ? captured(s->shares) : s->shares;
+    e->step.tokens = b->rows;
+    e->step.tp = e->model->tp;
+    e->step.tracing = e->config.level >= IQ_LEVEL_OPS;
+    e->step.clock_us = s->clock_us;
+    e->step.evictions = e->kv.evictions;
+    b->step = e->step;
+}
+
+/* Negative log-likelihood of a token: double, plain; a report, never an input to anything golden. */
+static double nll(const float *logits, uint32_t vocab, uint32_t token)
+{
+    double most = -INFINITY, sum = 0;
+    for (uint32_t i = 0; i < vocab; i++) most = logits[i] > most ? (double)logits[i] : most;
+    for (uint32_t i = 0; i < vocab; i++) sum += exp((double)logits[i] - most);
+    return most + log(sum) - (double)logits[token];
+}
+
+static void finish(struct iq_engine *e, struct iq_seat *seat, const char *why)
+{
+    seat->finish = why;
+    if (!e->config.untraced) seat->chain = iq_recorder_chain(seat);
+    iq_schedule_release(&e->schedule, seat, IQ_DONE);
+}
+
+/* The i-th predicting row's token joins its request. */
+static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
+{
+    const struct iq_forward *f = &e->forward;
+    const struct iq_request *r = seat->request;
+    uint32_t done = seat->n_ids - r->n_prompt;
+    if (done < r->max_tokens) {
+        memcpy(seat->top_id + (size_t)done * f->k, f->ids + (size_t)i * f->k, f->k * sizeof(uint32_t));
+        memcpy(seat->top_logit + (size_t)done * f->k, f->values + (size_t)i * f->k, f->k * sizeof(float));
+        seat->ids[seat->n_ids++] = f->token[i];
+        e->stats.generated++;
+    }
+    bool stop = r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, f->token[i]);
+    if (stop)
+        finish(e, seat, "stop");
+    else if (seat->n_ids - r->n_prompt >= r->max_tokens)
+        finish(e, seat, "length");
+}
+
+static void score(struct iq_engine *e, const struct iq_batch *b)
+{
+    const struct iq_forward *f = &e->forward;
+    uint32_t vocab = e->model->config.vocab;
+    for (uint32_t i = 0; i < b->predicts; i++) {
+        const struct iq_row *row = &b->row[b->predict[i]];
+        struct iq_seat *seat = e->of_row[b->predict[i]];
+        if (!seat->nll || row->pos + 1 >= seat->request->n_prompt) continue;
+        seat->nll[row->pos + 1] = nll(f->logits + (size_t)i * vocab, vocab, seat->ids[row->pos + 1]);
+    }
+}
+
+static void apply(struct iq_engine *e, const struct iq_batch *b)
+{
+    uint32_t next = 0;
+    score(e, b);
+    for (uint32_t i = 0; i < b->seqs; i++) {
+        const struct iq_seq *q = &b->seq[i];
+        struct iq_seat *seat = e->of_row[q->first];
+        uint32_t before = seat->computed;
+        seat->computed += q->rows;
+        publish(e, seat, before);
+        uint32_t end = q->first + q->rows, last = UINT32_MAX;
+        for (; next < b->predicts && b->predict[next] < end; next++) last = next;
+        if (seat->computed == seat->n_ids) append(e, seat, last);
+    }
+}
+
+static int report_done(struct iq_engine *e, const struct iq_batch *b, struct iq_err *err)
+{
+    const struct iq_sink *sink = e->recorder.sink;
+    if (!sink || !sink->done) return IQ_OK;
+    for (uint32_t i = 0; i < b->seqs; i++) {
+        const struct iq_seat *seat = e->of_row[b->seq[i].first];
+        if (seat->state != IQ_DONE) continue;
+        struct iq_buf text = IQ_BUF((size_t)1 << 26);
+        int status = iq_tokenizer_decode(e->model->tokenizer, seat->ids + seat->request->n_prompt,
+                                         seat->n_ids - seat->request->n_prompt, IQ_DECODE_SKIP, &text, err);
+        struct iq_request_end end = {.request = seat->index,
+                                     .id = seat->request->id,
+                                     .params = seat->request->params,
+                                     .text = text.data ? text.data : "",
+                                     .finish = seat->finish,
+                                     .ids = seat->ids,
+                                     .n_ids = seat->n_ids,
+                                     .n_prompt = seat->request->n_prompt,
+                                     .chain = seat->chain};
+        if (status == IQ_OK && (status = sink->done(sink->self, &end)) != IQ_OK)
+            iq_fail(err, status, "request %s could not be recorded: %s", seat->request->id,
+                    iq_status_text(status));
+        iq_buf_free(&text);
+        IQ_TRY(status);
+    }
+    return IQ_OK;
+}
+
+static void log_step(struct iq_engine *e)
+{
+    const struct iq_schedule *s = &e->schedule;
+    iq_buf_put(&e->trajectory, s->step ? ",[" : "[", s->step ? 2 : 1);
+    for (uint32_t i = 0; i < s->shares; i++)
+        iq_buf_printf(&e->trajectory, "%s[%u,%u]", i ? "," : "", s->share[i].seat->index, s->share[i].tokens);
+    iq_buf_put(&e->trajectory, "]", 1);
+}
+
+int iq_engine_step(struct iq_engine *e, bool *more, struct iq_err *err)
+{
+    struct iq_batch b;
+    *more = false;
+    IQ_TRY(check_mode(err));
+    e->step.step = e->stats.steps;
+    e->step.clock_us = e->schedule.clock_us;
+    IQ_TRY(iq_schedule_form(&e->schedule, err));
+    e->stats.preemptions = e->schedule.preemptions;
+    if (!e->schedule.shares) return IQ_OK;
+    log_step(e);
+    make_batch(e, &b);
+    IQ_TRY(iq_forward_run(&e->forward, &b, err));
+    for (uint32_t i = 0; i < b.predicts; i++)
+        if (e->forward.token[i] >= e->model->config.vocab)
+            return iq_fail(err, IQ_CRASHED, "step %llu: sample chose token %u; the vocabulary has %u",
+                           (unsigned long long)e->step.step, e->forward.token[i], e->model->config.vocab);
+    IQ_TRY(iq_recorder_step(&e->recorder, &e->forward, &b, e->of_row, err));
+    apply(e, &b);
+    iq_schedule_advance(&e->schedule, b.rows);
+    e->stats.steps++;
+    e->stats.tokens += b.rows;
+    e->stats.clock_us = e->schedule.clock_us;
+    *more = e->schedule.done < e->n;
+    return report_done(e, &b, err);
+}
+
+/* ---- results ---- */
+
+const struct iq_node *iq_engine_nodes(const struct iq_engine *e, uint32_t *n)
+{
+    *n = e->graph.nodes;
+    return e->graph.node;
+}
+
+struct iq_digest iq_engine_contract(const struct iq_engine *e)
+{
+    struct iq_buf text = IQ_BUF(1 << 16);
+    const struct iq_model *m = e->model;
+    char rotary[IQ_DIGEST_HEX];
+    iq_digest_hex(m->rotary_digest, rotary);
+    iq_buf_printf(&text, "ieee %d unit %d %u chunk %d keys %d lanes %d act %d kv f32 rotary %s",
+                  IQ_CONTRACT_VERSION, IQ_UNIT, m->attn_unit, IQ_CHUNK, IQ_KEY_CHUNK, IQ_VECTOR_LANES,
+                  e->config.act, rotary);
+    for (int op = 0; op < IQ_OPS; op++) {
+        iq_buf_printf(&text, " %s:%s", iq_op_name((unsigned)op), iq_op_kind((enum iq_op_id)op)->name);
+        for (const char *const *p = iq_op_points((enum iq_op_id)op); *p; p++) iq_buf_printf(&text, ".%s", *p);
+    }
+    struct iq_digest d = iq_digest_bytes(text.data, text.len);
+    iq_buf_free(&text);
+    return d;
+}
+
+void iq_engine_arm(struct iq_engine *e, const struct iq_selector *selector)
+{
+    iq_slots_arm(e->slots, selector);
+}
+
+void iq_engine_record(struct iq_engine *e, const struct iq_sink *sink) { e->recorder.sink = sink; }
+
+const struct iq_output *iq_engine_output(const struct iq_engine *e, uint32_t request)
+{
+    struct iq_seat *s = &e->schedule.seat[request];
+    s->output = (struct iq_output){.ids = s->ids,
+                                   .n_ids = s->n_ids,
+                                   .n_prompt = s->request->n_prompt,
+                                   .finish = s->finish,
+                                   .chain = s->chain,
+                                   .position = s->position,
+                                   .positions = s->known,
+                                   .top_id = s->top_id,
+                                   .top_logit = s->top_logit,
+                                   .nll = s->nll,
+                                   .cached = s->cached,
+                                   .attempts = s->attempt};
+    return &s->output;
+}
+
+const struct iq_engine_stats *iq_engine_stats(const struct iq_engine *e) { return &e->stats; }
+
+int iq_engine_trajectory(const struct iq_engine *e, struct iq_jw *w)
+{
+    struct iq_buf all = IQ_BUF(e->trajectory.len + 3);
+    iq_buf_printf(&all, "[%s]", e->trajectory.data ? e->trajectory.data : "");
+    if (!all.failed) iq_jw_raw(w, all.data);
+    int failed = all.failed || e->trajectory.failed;
+    iq_buf_free(&all);
+    return failed ? IQ_MEMORY : IQ_OK;
+}

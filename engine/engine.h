@@ -1,0 +1,92 @@
+/* The engine: continuous batching over one model, on a virtual clock, every op through the dispatch point.
+ *
+ * An engine takes a set of requests and runs them to the end, step by step: a step is one forward pass over the rows
+ * that the scheduler chose (chunks of prompts and single decode tokens, side by side). What a row computes does not
+ * depend on the step it rode in: that is the contract, and the property tests hold it to it.
+ *
+ * Ownership: model, requests, selector and sink are borrowed. Requests' results are in iq_engine_output until close.
+ * Not thread-safe; its worker threads are its own. Open it after fork.
+ * Errors: IQ_LIMIT (a request larger than the KV cache or the context), IQ_MISMATCH (the floating-point mode changed; a
+ * trajectory asks for what can't be), IQ_MEMORY, whatever a sink returned.
+ */
+#ifndef IQ_ENGINE_ENGINE_H
+#define IQ_ENGINE_ENGINE_H
+
+#include "engine/model.h"
+#include "kernels/base/cell.h"
+#include "kernels/base/json.h"
+#include "kernels/dispatch.h"
+
+struct iq_engine;
+
+struct iq_engine_config {
+    uint32_t threads;    /* worker threads, the caller's included */
+    uint32_t batch;      /* most requests in a step */
+    uint32_t chunk;      /* most prompt tokens of one request in a step; 0: whole prompts */
+    uint32_t kv_blocks;  /* 0: enough for `batch` requests of the largest size */
+    uint32_t prefix_min; /* shortest prefix, in tokens, that may be reused */
+    bool prefix_cache;
+    bool captured; /* pad decode-only steps to 1, 2, 4, 8, 16 ... rows, as captured graphs have them */
+    enum iq_act act;
+    const char *isa;     /* highest instruction set to use, NULL: the best here */
+    enum iq_level level; /* what is digested; the sink decides what is kept */
+    bool untraced;       /* nothing is digested at all: outputs have no chain (benchmarks) */
+    uint32_t top; /* candidates that the top-k op returns, at least IQ_TOP: one number for the whole run */
+    const cJSON *trajectory; /* recorded steps to follow, or NULL: [[[request, tokens], ...], ...] */
+};
+#define IQ_ENGINE_CONFIG                                                                                     \
+    ((struct iq_engine_config){                                                                              \
+        .threads = 1, .batch = 8, .prefix_cache = true, .level = IQ_LEVEL_CHAIN, .top = IQ_TOP})
+
+struct iq_request {
+    const char *id, *params; /* the caller's name; parameters as JSON, for the record */
+    const uint32_t *prompt;
+    uint32_t n_prompt, max_tokens; /* max_tokens 0: only score or prefill */
+    uint32_t session;
+    float temperature, top_p, min_p; /* temperature 0: greedy */
+    uint32_t top_k;
+    uint64_t seed, arrive_us;
+    bool score; /* log-likelihood of the prompt: iq_output.nll */
+    bool ignore_stop;
+};
+
+struct iq_output {
+    const uint32_t *ids; /* prompt, then generated */
+    uint32_t n_ids, n_prompt;
+    const char *finish; /* "stop", "length", "" while it runs */
+    struct iq_digest chain;
+    const struct iq_position *position; /* (positions) */
+    uint32_t positions;                 /* computed: every token but the last one generated */
+    const uint32_t *top_id;             /* (n_ids - n_prompt, config.top) candidates per generated token */
+    const float *top_logit;
+    const double
+        *nll; /* (n_prompt): nats of each prompt token given those before; [0] is 0. NULL unless scored */
+    uint32_t cached;   /* prompt tokens that a prefix hit brought */
+    uint32_t attempts; /* times that it was preempted */
+};
+
+struct iq_engine_stats {
+    uint64_t steps, tokens, generated, preemptions,
+        hits;          /* tokens: rows computed; hits: prompt tokens reused */
+    uint64_t clock_us; /* virtual time at the end */
+};
+
+int iq_engine_open(const struct iq_model *, const struct iq_engine_config *, const struct iq_request *,
+                   uint32_t n, struct iq_engine **out, struct iq_err *err);
+void iq_engine_close(struct iq_engine *);
+/* The graph's nodes in canonical order, for the manifest. */
+const struct iq_node *iq_engine_nodes(const struct iq_engine *, uint32_t *n);
+/* hash of profile, dtypes, constants, rotary digest, ops and points, version. */
+struct iq_digest iq_engine_contract(const struct iq_engine *);
+/* Faults; between steps. NULL disarms. */
+void iq_engine_arm(struct iq_engine *, const struct iq_selector *);
+/* Where records go; NULL: nowhere. Before the first step. */
+void iq_engine_record(struct iq_engine *, const struct iq_sink *);
+/* One step; *more is false when every request is done. */
+int iq_engine_step(struct iq_engine *, bool *more, struct iq_err *err);
+const struct iq_output *iq_engine_output(const struct iq_engine *, uint32_t request);
+const struct iq_engine_stats *iq_engine_stats(const struct iq_engine *);
+/* The steps so far, as config.trajectory takes them. */
+int iq_engine_trajectory(const struct iq_engine *, struct iq_jw *);
+
+#endif

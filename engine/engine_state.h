@@ -1,0 +1,36 @@
+/* Inside the engine: its state, shared by opening (open.c) and stepping (engine.c). */
+#ifndef IQ_ENGINE_ENGINE_STATE_H
+#define IQ_ENGINE_ENGINE_STATE_H
+
+#include "engine/engine.h"
+#include "engine/forward.h"
+#include "engine/recorder.h"
+#include "engine/schedule.h"
+
+struct iq_engine {
+    struct iq_engine_config config;
+    const struct iq_model *model;
+    const struct iq_request *request;
+    uint32_t n;
+    struct iq_pool *pool;
+    struct iq_slots *slots;
+    struct iq_graph graph;
+    struct iq_kv kv;
+    struct iq_forward forward;
+    struct iq_schedule schedule;
+    struct iq_recorder recorder;
+    struct iq_engine_stats stats;
+    struct iq_digest root; /* of the prefix cache: model, contract, position settings */
+    struct iq_step step;   /* of the step under way */
+    /* (rows of a step) */
+    struct iq_row *row;
+    struct iq_seq *seq;
+    struct iq_seat **of_row;
+    uint32_t *ids, *predict;
+    struct iq_buf trajectory;
+};
+
+/* The scheduler's call when a request joins the batch: finds its prefix through the prefix op. ctx: the engine. */
+int iq__engine_admit(void *ctx, struct iq_seat *, struct iq_err *);
+
+#endif

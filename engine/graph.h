@@ -1,0 +1,31 @@
+/* The graph: which ops run in which order for this model, and the nodes that a run records of them.
+ *
+ * Column-parallel ops (qkv, attention, gate_up) write into whole logical rows, whatever ranks made them: their nodes
+ * are whole rows for every tensor-parallel size. The partial sums of row-parallel ops (attn_out, down) are nodes of
+ * their rank, and comparable only between runs of one size; the reductions behind them are whole again.
+ */
+#ifndef IQ_ENGINE_GRAPH_H
+#define IQ_ENGINE_GRAPH_H
+
+#include "engine/model.h"
+#include "kernels/base/cell.h"
+#include "kernels/dispatch.h"
+
+struct iq_graph {
+    struct iq_node *node;
+    uint32_t nodes;
+    uint16_t
+        *first; /* [op][layer + 1]: node of the op's point 0 as a whole row (rank 0's for partial sums) */
+    uint16_t *chain; /* nodes of the chain, ascending */
+    uint32_t chains;
+    uint32_t layers;
+    enum iq_op_id prev[IQ_OPS], next[IQ_OPS]; /* neighbours in execution order; IQ_OP_NONE at the ends */
+};
+
+/* Builds the graph and tells each slot its nodes and which of them are digested at `level`. */
+int iq_graph_open(const struct iq_model *, enum iq_level level, struct iq_slots *, struct iq_graph *,
+                  struct iq_err *);
+void iq_graph_close(struct iq_graph *);
+uint16_t iq_graph_node(const struct iq_graph *, enum iq_op_id op, uint32_t layer);
+
+#endif

@@ -1,0 +1,170 @@
+#define _GNU_SOURCE
+#include "engine/kv.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+int iq_kv_open(uint32_t blocks, uint32_t layers, uint32_t kv_heads, uint32_t head_dim, uint32_t nodes,
+               struct iq_kv *kv, struct iq_err *err)
+{
+    *kv =
+        (struct iq_kv){.blocks = blocks, .layers = layers, .nodes = nodes, .map = MAP_FAILED, .capacity = 64};
+    size_t per_block = (size_t)kv_heads * head_dim * IQ_KV_BLOCK * sizeof(float), side;
+    if (!blocks || __builtin_mul_overflow(per_block, blocks, &side) ||
+        __builtin_mul_overflow(side, 2 * (size_t)layers, &kv->map_bytes))
+        return iq_fail(err, IQ_LIMIT, "KV cache: %u blocks of %u positions can't be addressed", blocks,
+                       IQ_KV_BLOCK);
+    while (kv->capacity < 2 * blocks) kv->capacity *= 2; /* at most half full, so that probes end */
+    kv->layer = calloc(layers, sizeof *kv->layer);
+    kv->cells = calloc(blocks, sizeof *kv->cells);
+    kv->refs = calloc(blocks, sizeof *kv->refs);
+    kv->free = calloc(blocks, sizeof *kv->free);
+    kv->entry = calloc(kv->capacity, sizeof *kv->entry);
+    kv->key = calloc(blocks, sizeof *kv->key);
+    kv->map =
+        mmap(NULL, kv->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!kv->layer || !kv->cells || !kv->refs || !kv->free || !kv->entry || !kv->key ||
+        kv->map == MAP_FAILED) {
+        size_t mb = kv->map_bytes >> 20;
+        iq_kv_close(kv);
+        return iq_fail(err, IQ_MEMORY, "KV cache: no memory for %u blocks (%zu MiB); use fewer (--kv-blocks)",
+                       blocks, mb);
+    }
+    for (uint32_t l = 0; l < layers; l++)
+        kv->layer[l] =
+            (struct iq_kv_layer){(float *)((char *)kv->map + 2 * l * side),
+                                 (float *)((char *)kv->map + (2 * l + 1) * side), blocks, kv_heads, head_dim};
+    for (uint32_t b = 0; b < blocks; b++) kv->free[b] = blocks - 1 - b; /* lowest id on top */
+    kv->n_free = blocks;
+    return IQ_OK;
+}
+
+void iq_kv_close(struct iq_kv *kv)
+{
+    if (kv->cells)
+        for (uint32_t b = 0; b < kv->blocks; b++) free(kv->cells[b]);
+    free(kv->layer);
+    free(kv->cells);
+    free(kv->refs);
+    free(kv->free);
+    free(kv->entry);
+    free(kv->key);
+    if (kv->map && kv->map != MAP_FAILED) munmap(kv->map, kv->map_bytes);
+    *kv = (struct iq_kv){0};
+}
+
+/* ---- the table: open addressing, linear probes from key.lo; deletion closes the gap ---- */
+
+static uint32_t home(const struct iq_kv *kv, struct iq_digest key)
+{
+    return (uint32_t)key.lo & (kv->capacity - 1);
+}
+
+static uint32_t slot_of(const struct iq_kv *kv, struct iq_digest key)
+{
+    uint32_t i = home(kv, key);
+    while (!iq_digest_is_zero(kv->entry[i].key) && !iq_digest_equal(kv->entry[i].key, key))
+        i = (i + 1) & (kv->capacity - 1);
+    return i;
+}
+
+static void erase(struct iq_kv *kv, uint32_t hole)
+{
+    uint32_t mask = kv->capacity - 1;
+    for (uint32_t i = (hole + 1) & mask; !iq_digest_is_zero(kv->entry[i].key); i = (i + 1) & mask) {
+        uint32_t from_home = (i - home(kv, kv->entry[i].key)) & mask;
+        if (from_home < ((i - hole) & mask)) continue; /* its home lies behind the hole: it may stay */
+        kv->entry[hole] = kv->entry[i];
+        hole = i;
+    }
+    kv->entry[hole] = (struct iq_prefix_entry){0};
+}
+
+/* The table's entry of a cached block, or NULL. */
+static struct iq_prefix_entry *entry_of_block(struct iq_kv *kv, uint32_t block)
+{
+    return iq_digest_is_zero(kv->key[block]) ? NULL : &kv->entry[slot_of(kv, kv->key[block])];
+}
+
+uint32_t iq_kv_available(const struct iq_kv *kv) { return kv->n_free + kv->n_idle; }
+
+uint32_t iq_kv_take(struct iq_kv *kv)
+{
+    uint32_t block;
+    if (kv->n_free) {
+        block = kv->free[--kv->n_free];
+    } else {
+        uint32_t oldest = UINT32_MAX;
+        for (uint32_t i = 0; i < kv->capacity; i++) {
+            const struct iq_prefix_entry *e = &kv->entry[i];
+            if (iq_digest_is_zero(e->key) || kv->refs[e->block]) continue;
+            if (oldest == UINT32_MAX || e->used < kv->entry[oldest].used) oldest = i;
+        }
+        if (oldest == UINT32_MAX) return UINT32_MAX;
+        block = kv->entry[oldest].block;
+        kv->key[block] = (struct iq_digest){0};
+        erase(kv, oldest);
+        kv->n_idle--;
+        kv->evictions++;
+    }
+    kv->refs[block] = 1;
+    if (kv->nodes && !kv->cells[block])
+        kv->cells[block] = calloc((size_t)IQ_KV_BLOCK * kv->nodes, sizeof **kv->cells);
+    if (kv->nodes && !kv->cells[block]) {
+        iq_kv_drop(kv, block);
+        return UINT32_MAX;
+    }
+    return block;
+}
+
+void iq_kv_hold(struct iq_kv *kv, uint32_t block)
+{
+    struct iq_prefix_entry *e = entry_of_block(kv, block);
+    if (e) e->used = ++kv->tick;
+    if (e && !kv->refs[block]) kv->n_idle--;
+    kv->refs[block]++;
+}
+
+void iq_kv_drop(struct iq_kv *kv, uint32_t block)
+{
+    if (--kv->refs[block]) return;
+    struct iq_prefix_entry *e = entry_of_block(kv, block);
+    if (e)
+        e->used = ++kv->tick;
+    else
+        kv->free[kv->n_free++] = block;
+}
+
+void iq_kv_publish(struct iq_kv *kv, uint32_t block, struct iq_digest key)
+{
+    struct iq_prefix_entry *e = &kv->entry[slot_of(kv, key)];
+    if (!iq_digest_is_zero(e->key)) return;
+    *e = (struct iq_prefix_entry){key, block, ++kv->tick};
+    kv->key[block] = key;
+}
+
+struct iq_digest iq_kv_key(struct iq_digest before, const uint32_t *tokens)
+{
+    struct {
+        struct iq_digest before;
+        uint32_t token[IQ_KV_BLOCK];
+    } link = {.before = before};
+    memcpy(link.token, tokens, sizeof link.token);
+    return iq_digest_bytes(&link, sizeof link);
+}
+
+struct iq_digest iq_kv_row_digest(const struct iq_kv *kv, uint32_t layer, uint32_t block, uint32_t slot,
+                                  int v, float *row)
+{
+    const struct iq_kv_layer *c = &kv->layer[layer];
+    for (uint32_t h = 0; h < c->kv_heads; h++) {
+        const float *k = c->k + iq_kv_k_at(c, block, h) + slot;
+        if (v)
+            memcpy(row + h * c->head_dim, c->v + iq_kv_v_at(c, block, h) + (size_t)slot * c->head_dim,
+                   c->head_dim * 4);
+        else
+            for (uint32_t d = 0; d < c->head_dim; d++) row[h * c->head_dim + d] = k[(size_t)d * IQ_KV_BLOCK];
+    }
+    return iq_digest_row(row, (size_t)c->kv_heads * c->head_dim, sizeof *row);
+}

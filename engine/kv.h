@@ -1,0 +1,49 @@
+/* Paged KV: a pool of blocks with reference counts, and the prefix cache over it.
+ *
+ * A block is free, held (refs > 0) or cached (refs 0, in the table, evictable, least recently used first). A full block
+ * of computed positions enters the table under its key: the chained digest of the model, contract and position
+ * settings and of every token up to the block's end. With recording on, a block also keeps the digests of every cell of
+ * its positions, so that a hit can hand them on; the digests of K and V are never copied: they are taken again from the
+ * bytes at each hit. Not thread-safe: the engine's thread only.
+ */
+#ifndef IQ_ENGINE_KV_H
+#define IQ_ENGINE_KV_H
+
+#include "kernels/base/digest.h"
+#include "kernels/base/status.h"
+#include "kernels/ops/kv.h"
+#include "kernels/ops/prefix.h"
+
+struct iq_kv {
+    uint32_t blocks, layers, nodes; /* nodes: cells kept per position, 0 when nothing is recorded */
+    struct iq_kv_layer *layer;      /* (layers) */
+    struct iq_digest **cells;       /* (blocks) -> (IQ_KV_BLOCK, nodes), or NULL */
+    struct iq_digest *key;          /* (blocks) key under which a block is cached, or zero */
+    uint32_t *refs, *free, n_free;  /* free: a stack */
+    uint32_t n_idle;                /* cached blocks that nobody holds */
+    struct iq_prefix_entry *entry;  /* the table handed to the prefix op */
+    uint32_t capacity, tick, evictions;
+    void *map; /* K and V of all layers, demand-zero */
+    size_t map_bytes;
+};
+
+int iq_kv_open(uint32_t blocks, uint32_t layers, uint32_t kv_heads, uint32_t head_dim, uint32_t nodes,
+               struct iq_kv *, struct iq_err *);
+void iq_kv_close(struct iq_kv *);
+/* Blocks that could be had now: free or evictable. */
+uint32_t iq_kv_available(const struct iq_kv *);
+/* Takes a block (evicting if needed) with one reference; UINT32_MAX if none is left. */
+uint32_t iq_kv_take(struct iq_kv *);
+/* One more holder of a block that the prefix op chose. */
+void iq_kv_hold(struct iq_kv *, uint32_t block);
+/* Drops a reference; a block that is not cached becomes free. */
+void iq_kv_drop(struct iq_kv *, uint32_t block);
+/* Puts a full block into the table. If its key is there already, the older block stays the cached one. */
+void iq_kv_publish(struct iq_kv *, uint32_t block, struct iq_digest key);
+/* The key of a block from its predecessor's (or the root's) and its IQ_KV_BLOCK tokens. */
+struct iq_digest iq_kv_key(struct iq_digest before, const uint32_t *tokens);
+/* Digest of K or V of one position as logical row, taken from the cache's bytes. scratch: kv_heads * head_dim floats. */
+struct iq_digest iq_kv_row_digest(const struct iq_kv *, uint32_t layer, uint32_t block, uint32_t slot, int v,
+                                  float *scratch);
+
+#endif

@@ -1,0 +1,54 @@
+/* From a file's rotary settings to the table that the rope op reads. */
+#include "engine/model_parts.h"
+#include "kernels/rotary.h"
+
+#include <stdlib.h>
+
+static const uint32_t kinds[IQ_ROPE_KINDS] = {
+    [IQ_ROPE_NONE] = IQ_ROTARY_NONE,       [IQ_ROPE_LINEAR] = IQ_ROTARY_LINEAR,
+    [IQ_ROPE_DYNAMIC] = IQ_ROTARY_DYNAMIC, [IQ_ROPE_YARN] = IQ_ROTARY_YARN,
+    [IQ_ROPE_LLAMA3] = IQ_ROTARY_LLAMA3,   [IQ_ROPE_LONGROPE] = IQ_ROTARY_LONGROPE,
+    [IQ_ROPE_FACTORS] = IQ_ROTARY_NONE,
+};
+
+static float *narrow(const double *from, uint32_t n)
+{
+    float *to = from ? malloc(n * sizeof *to) : NULL;
+    for (uint32_t i = 0; to && i < n; i++) to[i] = (float)from[i];
+    return to;
+}
+
+int iq__model_rotary(struct iq_model *m, struct iq_err *err)
+{
+    const struct iq_model_config *c = &m->config;
+    const struct iq_rope_config *r = &c->rope;
+    uint32_t pairs = c->head_dim / 2;
+    float *first = narrow(r->short_factor, pairs), *second = narrow(r->long_factor, pairs);
+    bool longrope = r->kind == IQ_ROPE_LONGROPE;
+    struct iq_rotary_spec s = {.kind = kinds[r->kind],
+                               .rotary = c->head_dim,
+                               .base = r->theta,
+                               .factor = r->factor,
+                               .context = (uint32_t)c->context,
+                               .original_context = (uint32_t)r->original_context,
+                               .length = m->positions,
+                               .low_freq_factor = r->low_freq_factor,
+                               .high_freq_factor = r->high_freq_factor,
+                               .beta_fast = r->beta_fast,
+                               .beta_slow = r->beta_slow,
+                               .mscale = r->mscale,
+                               .mscale_all_dim = r->mscale_all_dim,
+                               .no_truncate = !r->truncate,
+                               .attention_factor = r->attention_factor,
+                               .short_factor = longrope ? first : NULL,
+                               .long_factor = longrope ? second : NULL,
+                               .freq_factors = r->kind == IQ_ROPE_FACTORS ? first : NULL};
+    int status = IQ_OK;
+    if ((r->short_factor && !first) || (r->long_factor && !second) ||
+        !(m->rotary = malloc((size_t)m->positions * pairs * 2 * sizeof *m->rotary)))
+        status = iq_fail(err, IQ_MEMORY, "no memory for a rotary table of %u positions", m->positions);
+    if (status == IQ_OK) status = iq_rotary_table(&s, m->positions, m->rotary, &m->rotary_digest, err);
+    free(first);
+    free(second);
+    return status;
+}

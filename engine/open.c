@@ -1,0 +1,197 @@
+#include "engine/engine_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUDGET = 512, SCORE_ROWS = 32 }; /* rows of a step; rows in a step of one prompt that is scored */
+
+static uint32_t longest(const struct iq_request *r) { return r->n_prompt + r->max_tokens; }
+
+static int check_request(const struct iq_engine *e, const struct iq_request *r, struct iq_err *err)
+{
+    const struct iq_model *m = e->model;
+    if (!r->n_prompt) return iq_fail(err, IQ_USAGE, "request %s: the prompt has no tokens", r->id);
+    if (r->n_prompt > m->positions || r->max_tokens > m->positions - r->n_prompt)
+        return iq_fail(err, IQ_LIMIT,
+                       "request %s: %u prompt tokens and %u to generate; this model is open for %u positions",
+                       r->id, r->n_prompt, r->max_tokens, m->positions);
+    for (uint32_t i = 0; i < r->n_prompt; i++)
+        if (r->prompt[i] >= m->config.vocab)
+            return iq_fail(err, IQ_LIMIT, "request %s: prompt token %u is %u; the vocabulary has %u", r->id,
+                           i, r->prompt[i], m->config.vocab);
+    if (!(r->temperature >= 0 && r->temperature <= 100) || !(r->top_p > 0 && r->top_p <= 1) ||
+        !(r->min_p >= 0 && r->min_p <= 1))
+        return iq_fail(err, IQ_USAGE,
+                       "request %s: temperature %g, top_p %g, min_p %g; expected 0 to 100, (0, 1], [0, 1]",
+                       r->id, (double)r->temperature, (double)r->top_p, (double)r->min_p);
+    return IQ_OK;
+}
+
+/* Sizes that follow from the requests: the longest, all that are scored, the largest top_k. */
+static int survey(struct iq_engine *e, uint32_t *blocks, struct iq_err *err)
+{
+    uint32_t most = 0, needed = 0, top_k = 0, longest_prompt = 0;
+    bool scored = false;
+    for (uint32_t i = 0; i < e->n; i++) {
+        const struct iq_request *r = &e->request[i];
+        IQ_TRY(check_request(e, r, err));
+        scored |= r->score;
+        if (longest(r) > most) most = longest(r);
+        if (r->top_k > top_k) top_k = r->top_k;
+        if (r->n_prompt > longest_prompt) longest_prompt = r->n_prompt;
+    }
+    needed = (most + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
+    *blocks = e->config.kv_blocks ? e->config.kv_blocks
+                                  : needed * (e->config.batch < e->n ? e->config.batch : e->n);
+    if (!e->config.kv_blocks && e->config.prefix_cache)
+        *blocks *= 2; /* room for prefixes that nobody holds */
+    if (*blocks < needed)
+        return iq_fail(err, IQ_LIMIT, "--kv-blocks %u: the longest request needs %u blocks of %u positions",
+                       *blocks, needed, IQ_KV_BLOCK);
+    uint32_t vocab = e->model->config.vocab, k = e->config.top > top_k ? e->config.top : top_k;
+    if (k < IQ_TOP) k = IQ_TOP;
+    e->forward.k = k < vocab ? k : vocab;
+    e->config.top = e->forward.k;
+    uint32_t rows = e->config.chunk ? e->config.chunk : longest_prompt;
+    if (rows < BUDGET) rows = BUDGET;
+    if (rows < e->config.batch) rows = e->config.batch;
+    e->forward.max_rows = e->schedule.budget = rows;
+    e->forward.max_predicts = scored ? e->config.batch * SCORE_ROWS : e->config.batch;
+    e->schedule.score_chunk = SCORE_ROWS;
+    return IQ_OK;
+}
+
+static int open_seats(struct iq_engine *e, struct iq_err *err)
+{
+    struct iq_schedule *s = &e->schedule;
+    s->seat = calloc(e->n ? e->n : 1, sizeof *s->seat);
+    s->running = calloc(e->config.batch, sizeof(struct iq_seat *));
+    s->share = calloc(e->config.batch, sizeof *s->share);
+    if (!s->seat || !s->running || !s->share)
+        return iq_fail(err, IQ_MEMORY, "no memory for %u requests", e->n);
+    s->n = e->n;
+    for (uint32_t i = 0; i < e->n; i++) {
+        struct iq_seat *seat = &s->seat[i];
+        const struct iq_request *r = &e->request[i];
+        size_t most = longest(r), blocks = (most + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
+        *seat = (struct iq_seat){.request = r, .index = i, .n_ids = r->n_prompt, .finish = ""};
+        seat->ids = calloc(most, sizeof *seat->ids);
+        seat->blocks = calloc(blocks, sizeof *seat->blocks);
+        seat->key = calloc(blocks, sizeof *seat->key);
+        seat->position = calloc(most, sizeof *seat->position);
+        seat->top_id = calloc((size_t)r->max_tokens * e->config.top + 1, sizeof *seat->top_id);
+        seat->top_logit = calloc((size_t)r->max_tokens * e->config.top + 1, sizeof *seat->top_logit);
+        if (r->score) seat->nll = calloc(r->n_prompt, sizeof *seat->nll);
+        if (!seat->ids || !seat->blocks || !seat->key || !seat->position || !seat->top_id ||
+            !seat->top_logit || (r->score && !seat->nll))
+            return iq_fail(err, IQ_MEMORY, "no memory for request %s", r->id);
+        memcpy(seat->ids, r->prompt, r->n_prompt * sizeof *seat->ids);
+    }
+    return IQ_OK;
+}
+
+static int set_golden(struct iq_engine *e, struct iq_err *err)
+{
+    for (int op = 0; op < IQ_OPS; op++) {
+        const struct iq_kind *kind = iq_op_kind((enum iq_op_id)op);
+        IQ_TRY(iq_slots_golden(e->slots, iq_variant_golden(kind->name, e->config.isa), err));
+    }
+    return IQ_OK;
+}
+
+static int open_parts(struct iq_engine *e, struct iq_err *err)
+{
+    const struct iq_model_config *c = &e->model->config;
+    uint32_t blocks;
+    IQ_TRY(survey(e, &blocks, err));
+    IQ_TRY(iq_pool_open((int)e->config.threads, &e->pool, err));
+    IQ_TRY(iq_slots_open(c->layers, e->model->tp, &e->slots, err));
+    IQ_TRY(set_golden(e, err));
+    IQ_TRY(iq_graph_open(e->model, e->config.level, e->slots, &e->graph, err));
+    IQ_TRY(iq_kv_open(blocks, c->layers, c->kv_heads, c->head_dim, e->config.untraced ? 0 : e->graph.nodes,
+                      &e->kv, err));
+    e->forward.model = e->model;
+    e->forward.graph = &e->graph;
+    e->forward.slots = e->slots;
+    e->forward.kv = &e->kv;
+    e->forward.exec.pool = e->pool;
+    e->forward.act = e->config.act;
+    IQ_TRY(iq_forward_open(&e->forward, err));
+    e->schedule.config = &e->config;
+    e->schedule.kv = &e->kv;
+    e->schedule.admit = iq__engine_admit;
+    e->schedule.ctx = e;
+    IQ_TRY(open_seats(e, err));
+    uint32_t rows = e->forward.max_rows;
+    e->row = calloc(rows, sizeof *e->row);
+    e->seq = calloc(e->config.batch, sizeof *e->seq);
+    e->of_row = calloc(rows, sizeof(struct iq_seat *));
+    e->ids = calloc(rows, sizeof *e->ids);
+    e->predict = calloc(rows, sizeof *e->predict);
+    if (!e->row || !e->seq || !e->of_row || !e->ids || !e->predict)
+        return iq_fail(err, IQ_MEMORY, "no memory for a step");
+    e->recorder.graph = &e->graph;
+    e->recorder.kv = &e->kv;
+    e->recorder.level = e->config.level;
+    e->recorder.untraced = e->config.untraced;
+    if (!e->config.untraced) {
+        IQ_TRY(iq_recorder_open(&e->recorder, rows, err));
+        iq_slots_tap(e->slots, &e->recorder.tap);
+    }
+    struct iq_digest root[2] = {e->model->packed_digest, iq_engine_contract(e)};
+    e->root = iq_digest_list(root, 2);
+    return IQ_OK;
+}
+
+int iq_engine_open(const struct iq_model *m, const struct iq_engine_config *config,
+                   const struct iq_request *request, uint32_t n, struct iq_engine **out, struct iq_err *err)
+{
+    *out = NULL;
+    if (config->batch < 1 || config->batch > 4096)
+        return iq_fail(err, IQ_USAGE, "batch: found %u, expected 1 to 4096", config->batch);
+    struct iq_engine *e = calloc(1, sizeof *e);
+    if (!e) return iq_fail(err, IQ_MEMORY, "no memory for an engine");
+    e->config = *config;
+    e->model = m;
+    e->request = request;
+    e->n = n;
+    e->trajectory = IQ_BUF((size_t)1 << 30);
+    int status = open_parts(e, err);
+    if (status != IQ_OK) {
+        iq_engine_close(e);
+        return status;
+    }
+    *out = e;
+    return IQ_OK;
+}
+
+void iq_engine_close(struct iq_engine *e)
+{
+    if (!e) return;
+    for (uint32_t i = 0; e->schedule.seat && i < e->schedule.n; i++) {
+        struct iq_seat *s = &e->schedule.seat[i];
+        free(s->ids);
+        free(s->blocks);
+        free(s->key);
+        free(s->position);
+        free(s->top_id);
+        free(s->top_logit);
+        free(s->nll);
+    }
+    free(e->schedule.seat);
+    free(e->schedule.running);
+    free(e->schedule.share);
+    free(e->row);
+    free(e->seq);
+    free(e->of_row);
+    free(e->ids);
+    free(e->predict);
+    iq_recorder_close(&e->recorder);
+    iq_forward_close(&e->forward);
+    iq_kv_close(&e->kv);
+    iq_graph_close(&e->graph);
+    iq_slots_close(e->slots);
+    iq_pool_close(e->pool);
+    iq_buf_free(&e->trajectory);
+    free(e);
+}

@@ -1,0 +1,196 @@
+#include "engine/model_parts.h"
+#include "kernels/base/pool.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* ---- packing: a list of jobs, made in order, done by all threads ---- */
+
+/* Rows that are packed at once: then their file pages are let go, so that memory never holds much of the file beside
+ * the panels. A whole number of panels. */
+enum { SLICE = 64 * IQ_PANEL };
+
+struct job {
+    const struct iq_tensor *tensor;
+    struct iq_matrix *matrix; /* whole; its data is set by plan */
+    struct iq_matrix_source source;
+    uint32_t row, rows; /* of the matrix */
+    bool offsets_exact; /* what packing found out about these rows */
+};
+
+struct pack {
+    struct iq_model *m;
+    struct job *job;
+    size_t jobs, cap;
+    const struct iq_matrix **matrix; /* in canonical order, for the digest */
+    size_t matrices, matrix_cap;
+    size_t bytes; /* of the arena */
+    bool measuring;
+    atomic_size_t next;
+    atomic_int status;
+    struct iq_err *err;
+};
+
+static int put_job(struct pack *p, struct job job, struct iq_err *err)
+{
+    if (p->jobs == p->cap) {
+        size_t cap = p->cap ? 2 * p->cap : 1024;
+        struct job *grown = realloc(p->job, cap * sizeof *grown);
+        if (!grown) return iq_fail(err, IQ_MEMORY, "no memory to plan the packing of the weights");
+        p->job = grown;
+        p->cap = cap;
+    }
+    p->job[p->jobs++] = job;
+    return IQ_OK;
+}
+
+static int put_matrix(struct pack *p, const struct iq_matrix *matrix, struct iq_err *err)
+{
+    if (p->matrices == p->matrix_cap) {
+        size_t cap = p->matrix_cap ? 2 * p->matrix_cap : 512;
+        const struct iq_matrix **grown = realloc(p->matrix, cap * sizeof *grown);
+        if (!grown) return iq_fail(err, IQ_MEMORY, "no memory to plan the packing of the weights");
+        p->matrix = grown;
+        p->matrix_cap = cap;
+    }
+    p->matrix[p->matrices++] = matrix;
+    return IQ_OK;
+}
+
+/* Plans rows [row0, row0 + n), columns [k0, k0 + k) of a tensor as one matrix: measures it, or takes its memory. */
+static int plan(struct pack *p, struct iq_matrix *matrix, const struct iq_tensor *t, uint32_t row0,
+                uint32_t n, uint32_t k0, uint32_t k, uint32_t unit, struct iq_err *err)
+{
+    size_t bytes = iq_matrix_bytes(t->format, n, k);
+    if (!bytes)
+        return iq_fail(err, IQ_SHAPE,
+                       "%s: %u columns from %u are no whole blocks of %s; use a smaller tensor-parallel size "
+                       "or weights in f32, f16 or bf16",
+                       t->name, k, k0, t->type);
+    bytes = (bytes + IQ_MATRIX_ALIGN - 1) / IQ_MATRIX_ALIGN * IQ_MATRIX_ALIGN;
+    if (p->measuring) {
+        p->bytes += bytes;
+        return IQ_OK;
+    }
+    void *into = iq_arena_take(&p->m->arena, bytes);
+    if (!into) return iq_fail(err, IQ_MEMORY, "%s: the weights' arena is full", t->name);
+    *matrix = (struct iq_matrix){.format = t->format,
+                                 .n = n,
+                                 .k = k,
+                                 .unit = unit,
+                                 .panels = (n + IQ_PANEL - 1) / IQ_PANEL,
+                                 .offsets_exact = true,
+                                 .panel_bytes = iq__panel_at(t->format, k),
+                                 .data = into};
+    struct iq_matrix_source s = {.raw = t->bytes,
+                                 .row_bytes = iq_format_row_bytes(t->format, (uint32_t)t->dim[1]),
+                                 .k0 = k0,
+                                 .row0 = row0};
+    IQ_TRY(put_matrix(p, matrix, err));
+    for (uint32_t row = 0; row < n; row += SLICE)
+        IQ_TRY(put_job(p, (struct job){t, matrix, s, row, n - row < SLICE ? n - row : SLICE, false}, err));
+    return IQ_OK;
+}
+
+static int plan_layer(struct pack *p, uint32_t l, struct iq_err *err)
+{
+    struct iq_model *m = p->m;
+    const struct iq_model_config *c = &m->config;
+    const struct iq_layer_tensors *t = &m->tensors.layer[l];
+    uint32_t d = c->head_dim, group = m->attn_unit;
+    for (uint32_t r = 0; r < m->tp; r++) {
+        struct iq_rank_weights *w = &m->layer[l].rank[r];
+        uint32_t kv0 = m->attn[r].unit * d, kvs = m->attn[r].units * d;
+        uint32_t q0 = m->attn[r].unit * group, qs = m->attn[r].units * group;
+        uint32_t f0 = m->ffn[r].unit * IQ_UNIT, f1 = (m->ffn[r].unit + m->ffn[r].units) * IQ_UNIT;
+        if (f1 > c->ffn) f1 = c->ffn;
+        IQ_TRY(plan(p, &w->q, t->q, q0, qs, 0, c->hidden, IQ_UNIT, err));
+        IQ_TRY(plan(p, &w->k, t->k, kv0, kvs, 0, c->hidden, IQ_UNIT, err));
+        IQ_TRY(plan(p, &w->v, t->v, kv0, kvs, 0, c->hidden, IQ_UNIT, err));
+        for (uint32_t i = 0; i < m->attn[r].nodes; i++) {
+            const struct iq_shard_node *n = &m->attn[r].node[i];
+            IQ_TRY(plan(p, &w->out[i], t->o, 0, c->hidden, n->unit * group, n->units * group, group, err));
+        }
+        IQ_TRY(plan(p, &w->gate, t->gate, f0, f1 - f0, 0, c->hidden, IQ_UNIT, err));
+        IQ_TRY(plan(p, &w->up, t->up, f0, f1 - f0, 0, c->hidden, IQ_UNIT, err));
+        for (uint32_t i = 0; i < m->ffn[r].nodes; i++) {
+            const struct iq_shard_node *n = &m->ffn[r].node[i];
+            uint32_t k0 = n->unit * IQ_UNIT, k1 = (n->unit + n->units) * IQ_UNIT;
+            IQ_TRY(plan(p, &w->down[i], t->down, 0, c->hidden, k0, (k1 < c->ffn ? k1 : c->ffn) - k0, IQ_UNIT,
+                        err));
+        }
+    }
+    return IQ_OK;
+}
+
+static int plan_all(struct pack *p, struct iq_err *err)
+{
+    struct iq_model *m = p->m;
+    const struct iq_model_config *c = &m->config;
+    IQ_TRY(plan(p, &m->embed, m->tensors.embed, 0, c->vocab, 0, c->hidden, IQ_UNIT, err));
+    if (!c->tied) IQ_TRY(plan(p, &m->head, m->tensors.head, 0, c->vocab, 0, c->hidden, IQ_UNIT, err));
+    for (uint32_t l = 0; l < c->layers; l++) IQ_TRY(plan_layer(p, l, err));
+    return IQ_OK;
+}
+
+static int do_job(struct pack *p, struct job *j)
+{
+    struct iq_matrix slice;
+    struct iq_matrix_source s = j->source;
+    s.row0 += j->row;
+    int status =
+        iq_matrix_pack(&slice, j->matrix->format, j->rows, j->matrix->k, j->matrix->unit, &s,
+                       (uint8_t *)j->matrix->data + j->row / IQ_PANEL * j->matrix->panel_bytes, p->err);
+    j->offsets_exact = slice.offsets_exact;
+    iq_model_tensor_release(p->m->file, j->tensor);
+    return status;
+}
+
+static void work(void *ctx, int part, int parts)
+{
+    struct pack *p = ctx;
+    (void)parts;
+    /* The file's SHA-256 takes about as long as all packing: it is the last thread's first job. */
+    if (part == parts - 1) {
+        int status = iq__model_sha256(p->m, p->err);
+        if (status != IQ_OK) atomic_store(&p->status, status);
+    }
+    for (size_t i; (i = atomic_fetch_add(&p->next, 1)) < p->jobs && !atomic_load(&p->status);) {
+        int status = do_job(p, &p->job[i]);
+        if (status != IQ_OK) atomic_store(&p->status, status);
+    }
+}
+
+/* What holds for every slice holds for the matrix; then the digest of all that will be computed with. */
+static void seal(struct pack *p)
+{
+    struct iq_digest d[2] = {{0, 0}, {0, 0}};
+    for (size_t i = 0; i < p->jobs; i++) p->job[i].matrix->offsets_exact &= p->job[i].offsets_exact;
+    for (size_t i = 0; i < p->matrices; i++) {
+        const struct iq_matrix *w = p->matrix[i];
+        d[1] = iq_digest_bytes(w->data, w->panels * w->panel_bytes);
+        d[0] = iq_digest_list(d, 2);
+    }
+    p->m->packed_digest = d[0];
+}
+
+int iq__model_pack(struct iq_model *m, uint32_t threads, struct iq_err *err)
+{
+    struct pack p = {.m = m, .measuring = true, .err = err};
+    struct iq_pool *pool = NULL;
+    int status = plan_all(&p, err);
+    p.measuring = false;
+    if (status == IQ_OK) status = iq_arena_open(p.bytes, &m->arena, err);
+    if (status == IQ_OK) status = plan_all(&p, err);
+    if (status == IQ_OK) status = iq_pool_open((int)threads, &pool, err);
+    if (status == IQ_OK) {
+        iq_pool_run(pool, work, &p);
+        status = atomic_load(&p.status);
+    }
+    iq_pool_close(pool);
+    if (status == IQ_OK) seal(&p);
+    if (status == IQ_OK && m->config.tied) m->head = m->embed;
+    free(p.job);
+    free(p.matrix);
+    return status;
+}

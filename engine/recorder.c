@@ -1,0 +1,202 @@
+#include "engine/recorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int on_bytes(void *self, const struct iq_site *site, uint32_t r, uint16_t node, struct iq_digest d,
+                    const void *row, size_t n)
+{
+    struct iq_recorder *rec = self;
+    const struct iq_row *at = &site->row[r];
+    struct iq_cell cell = {at->request, at->pos, (uint16_t)at->attempt, node, IQ_CELL_COMPUTED, 0};
+    return rec->sink && rec->sink->row ? rec->sink->row(rec->sink->self, &cell, d, row, n) : IQ_OK;
+}
+
+static int on_fired(void *self, const struct iq_site *site, const struct iq_firing *f)
+{
+    struct iq_recorder *rec = self;
+    (void)site;
+    return rec->sink && rec->sink->fired ? rec->sink->fired(rec->sink->self, f) : IQ_OK;
+}
+
+int iq_recorder_open(struct iq_recorder *rec, uint32_t max_rows, struct iq_err *err)
+{
+    const struct iq_kv_layer *kv = &rec->kv->layer[0];
+    size_t cells = (size_t)max_rows * rec->graph->nodes;
+    rec->max_rows = max_rows;
+    rec->tap = (struct iq_tap){.nodes = rec->graph->nodes, .self = rec, .fired = on_fired};
+    if (rec->level == IQ_LEVEL_TENSORS) rec->tap.bytes = on_bytes;
+    rec->scratch = calloc(rec->graph->chains, sizeof *rec->scratch);
+    rec->row_scratch = calloc((size_t)kv->kv_heads * kv->head_dim, sizeof *rec->row_scratch);
+    rec->tap.cells = calloc(cells, sizeof *rec->tap.cells);
+    if (rec->scratch && rec->row_scratch && rec->tap.cells) return IQ_OK;
+    iq_recorder_close(rec);
+    return iq_fail(err, IQ_MEMORY, "no memory for the digests of %u rows", max_rows);
+}
+
+void iq_recorder_close(struct iq_recorder *rec)
+{
+    free(rec->scratch);
+    free(rec->row_scratch);
+    free(rec->tap.cells);
+    rec->scratch = NULL;
+    rec->row_scratch = NULL;
+    rec->tap.cells = NULL;
+}
+
+static struct iq_digest body(const struct iq_recorder *rec, const struct iq_digest *cells)
+{
+    for (uint32_t i = 0; i < rec->graph->chains; i++) rec->scratch[i] = cells[rec->graph->chain[i]];
+    return iq_digest_list(rec->scratch, rec->graph->chains);
+}
+
+/* Cells of one position to the sink: at level ops all, otherwise none (the position's digests say enough). */
+static int give_cells(struct iq_recorder *rec, const struct iq_position *p, const struct iq_digest *cells,
+                      struct iq_err *err)
+{
+    if (!rec->sink || !rec->sink->row || rec->level < IQ_LEVEL_OPS) return IQ_OK;
+    for (uint32_t n = 0; n < rec->graph->nodes; n++) {
+        struct iq_cell cell = {p->request, p->pos, p->attempt, (uint16_t)n, p->state, 0};
+        if (iq_digest_is_zero(cells[n])) continue;
+        int status = rec->sink->row(rec->sink->self, &cell, cells[n], NULL, 0);
+        if (status != IQ_OK)
+            return iq_fail(err, status, "a cell could not be recorded: %s", iq_status_text(status));
+    }
+    return IQ_OK;
+}
+
+/* First time: recorded. Again, with the same bits: nothing new. Again, with other bits: both enter the chain. */
+static int give_position(struct iq_recorder *rec, struct iq_seat *seat, struct iq_position *p,
+                         struct iq_err *err)
+{
+    struct iq_position *known = &seat->position[p->pos];
+    if (p->pos < seat->known) {
+        if (iq_digest_equal(known->body, p->body)) return IQ_OK;
+        struct iq_digest both[2] = {known->body, p->body};
+        known->body = iq_digest_list(both, 2);
+        known->attempt = p->attempt;
+    } else {
+        *known = *p;
+        seat->known = p->pos + 1;
+    }
+    if (!rec->sink || !rec->sink->position) return IQ_OK;
+    int status = rec->sink->position(rec->sink->self, known);
+    return status == IQ_OK
+               ? IQ_OK
+               : iq_fail(err, status, "a position could not be recorded: %s", iq_status_text(status));
+}
+
+int iq_recorder_attached(struct iq_recorder *rec, struct iq_seat *seat, const struct iq_step *step,
+                         struct iq_err *err)
+{
+    if (rec->untraced) return IQ_OK;
+    const struct iq_graph *g = rec->graph;
+    for (uint32_t pos = 0; pos < seat->cached; pos++) {
+        uint32_t block = seat->blocks[pos / IQ_KV_BLOCK], slot = pos % IQ_KV_BLOCK;
+        struct iq_digest *cells = rec->tap.cells; /* row 0 is free between steps */
+        memcpy(cells, rec->kv->cells[block] + (size_t)slot * g->nodes, g->nodes * sizeof *cells);
+        for (uint32_t l = 0; l < g->layers; l++)
+            for (int v = 0; v < 2; v++)
+                cells[iq_graph_node(g, IQ_OP_KV_WRITE, l) + v] =
+                    iq_kv_row_digest(rec->kv, l, block, slot, v, rec->row_scratch);
+        struct iq_position p = {.request = seat->index,
+                                .pos = pos,
+                                .token = seat->ids[pos],
+                                .attempt = (uint16_t)seat->attempt,
+                                .state = IQ_CELL_REUSED,
+                                .batch = (uint16_t)step->batch,
+                                .step = (uint32_t)step->step,
+                                .tokens = step->tokens,
+                                .body = body(rec, cells)};
+        IQ_TRY(give_cells(rec, &p, cells, err));
+        IQ_TRY(give_position(rec, seat, &p, err));
+    }
+    return IQ_OK;
+}
+
+static void insert(struct iq_position *p, uint32_t *n, uint32_t id, float logit)
+{
+    uint32_t at = *n < IQ_TOP ? (*n)++ : IQ_TOP - 1;
+    for (; at && logit > p->top_logit[at - 1]; at--) {
+        p->top_id[at] = p->top_id[at - 1];
+        p->top_logit[at] = p->top_logit[at - 1];
+    }
+    p->top_id[at] = id;
+    p->top_logit[at] = logit;
+}
+
+/* The best logits from the row itself: the top-k op may be the one that is wrong. Whole runs of ids whose maximum is
+ * no candidate are passed over. */
+static void best_logits(const float *logits, uint32_t vocab, struct iq_position *p)
+{
+    enum { RUN = 64 };
+    uint32_t n = 0;
+    for (uint32_t at = 0; at < vocab; at += RUN) {
+        uint32_t end = vocab - at < RUN ? vocab : at + RUN;
+        float most = logits[at];
+        for (uint32_t i = at; i < end; i++) most = logits[i] > most ? logits[i] : most;
+        if (n == IQ_TOP && !(most > p->top_logit[IQ_TOP - 1])) continue;
+        for (uint32_t i = at; i < end; i++)
+            if (n < IQ_TOP || logits[i] > p->top_logit[IQ_TOP - 1]) insert(p, &n, i, logits[i]);
+    }
+    p->margin = n > 1 ? p->top_logit[0] - p->top_logit[1] : 0;
+}
+
+static void predicted(const struct iq_recorder *rec, const struct iq_forward *f, uint32_t i,
+                      struct iq_digest *cells, struct iq_position *p)
+{
+    const struct iq_graph *g = rec->graph;
+    uint32_t vocab = f->model->config.vocab, top = f->k < IQ_TOP ? f->k : IQ_TOP;
+    struct iq_digest *temper = &cells[iq_graph_node(g, IQ_OP_TEMPER, IQ_NO_LAYER)];
+    uint32_t candidates[2 * IQ_TOP];
+    memcpy(candidates, f->ids + (size_t)i * f->k, top * sizeof(uint32_t));
+    memcpy(candidates + top, f->values + (size_t)i * f->k, top * sizeof(float));
+    p->has_logits = 1;
+    p->next = f->token[i];
+    p->logits = cells[iq_graph_node(g, IQ_OP_LM_HEAD, IQ_NO_LAYER)];
+    p->candidates = iq_digest_row(candidates, 2 * top, sizeof *candidates);
+    best_logits(f->logits + (size_t)i * vocab, vocab, p);
+    if (f->final_logits == f->logits || f->temperature[i] == 0 || f->temperature[i] == 1)
+        *temper = p->logits;
+    else
+        *temper = iq_digest_row(f->final_logits + (size_t)i * vocab, vocab, sizeof(float));
+    cells[iq_graph_node(g, IQ_OP_TOPK, IQ_NO_LAYER)] = p->candidates;
+    cells[iq_graph_node(g, IQ_OP_SAMPLE, IQ_NO_LAYER)] = iq_digest_row(&p->next, 1, sizeof p->next);
+}
+
+int iq_recorder_step(struct iq_recorder *rec, const struct iq_forward *f, const struct iq_batch *b,
+                     struct iq_seat *const *of_row, struct iq_err *err)
+{
+    if (rec->untraced) return IQ_OK;
+    uint32_t nodes = rec->graph->nodes, next = 0;
+    for (uint32_t r = 0; r < b->rows; r++) {
+        const struct iq_row *row = &b->row[r];
+        struct iq_seat *seat = of_row[r];
+        struct iq_digest *cells = rec->tap.cells + (size_t)r * nodes;
+        struct iq_position p = {.request = row->request,
+                                .pos = row->pos,
+                                .token = b->ids[r],
+                                .attempt = (uint16_t)row->attempt,
+                                .state = IQ_CELL_COMPUTED,
+                                .batch = (uint16_t)b->step.batch,
+                                .step = (uint32_t)b->step.step,
+                                .tokens = b->step.tokens,
+                                .body = body(rec, cells)};
+        if (next < b->predicts && b->predict[next] == r) predicted(rec, f, next++, cells, &p);
+        memcpy(rec->kv->cells[seat->blocks[row->pos / IQ_KV_BLOCK]] +
+                   (size_t)(row->pos % IQ_KV_BLOCK) * nodes,
+               cells, nodes * sizeof *cells);
+        IQ_TRY(give_cells(rec, &p, cells, err));
+        IQ_TRY(give_position(rec, seat, &p, err));
+        memset(cells, 0, nodes * sizeof *cells);
+    }
+    return IQ_OK;
+}
+
+struct iq_digest iq_recorder_chain(const struct iq_seat *seat)
+{
+    struct iq_digest c = {0, 0};
+    for (uint32_t p = 0; p < seat->known; p++)
+        c = iq_digest_chain(c, seat->position[p].token, iq_position_digest(&seat->position[p]));
+    return c;
+}

@@ -1,0 +1,34 @@
+/* What becomes of a step's digests: cells to the sink, positions to their seats and the sink, chains at the end.
+ *
+ * A position is recorded when it is first computed or attached. Computed again after a preemption it must give the same
+ * bits: where it does not, the digest of both enters the chain and the position is recorded anew.
+ */
+#ifndef IQ_ENGINE_RECORDER_H
+#define IQ_ENGINE_RECORDER_H
+
+#include "engine/forward.h"
+#include "engine/schedule.h"
+
+struct iq_recorder {
+    const struct iq_graph *graph;
+    struct iq_kv *kv;
+    const struct iq_sink *sink; /* or NULL */
+    enum iq_level level;
+    bool untraced;
+    struct iq_tap tap;
+    uint32_t max_rows;
+    struct iq_digest *scratch; /* (chains) */
+    float *row_scratch;        /* one K row */
+};
+
+int iq_recorder_open(struct iq_recorder *, uint32_t max_rows, struct iq_err *); /* graph, kv, level are set */
+void iq_recorder_close(struct iq_recorder *);
+/* A prefix hit: positions [0, cached) of the seat, K and V digested again from the blocks' bytes. */
+int iq_recorder_attached(struct iq_recorder *, struct iq_seat *, const struct iq_step *, struct iq_err *);
+/* The rows of a step; `forward` holds the head's results. Called before tokens are appended to seats. */
+int iq_recorder_step(struct iq_recorder *, const struct iq_forward *, const struct iq_batch *,
+                     struct iq_seat *const *of_row, struct iq_err *);
+/* The chain over all positions of a finished request. */
+struct iq_digest iq_recorder_chain(const struct iq_seat *);
+
+#endif

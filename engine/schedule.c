@@ -1,0 +1,180 @@
+#include "engine/schedule.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+void iq_schedule_release(struct iq_schedule *s, struct iq_seat *seat, enum iq_state to)
+{
+    for (uint32_t i = 0; i < seat->n_blocks; i++) iq_kv_drop(s->kv, seat->blocks[i]);
+    seat->n_blocks = 0;
+    for (uint32_t i = 0, kept = 0, n = s->n_running; i < n; i++) {
+        if (s->running[i] == seat)
+            s->n_running--;
+        else
+            s->running[kept++] = s->running[i];
+    }
+    seat->state = to;
+    if (to == IQ_DONE) s->done++;
+}
+
+static void preempt(struct iq_schedule *s, struct iq_seat *seat)
+{
+    iq_schedule_release(s, seat, IQ_WAITING);
+    seat->computed = 0;
+    seat->attempt++;
+    s->preemptions++;
+    for (uint32_t i = 0; i < s->shares; i++) /* it may have been given a share of this very step */
+        if (s->share[i].seat == seat) {
+            memmove(&s->share[i], &s->share[i + 1], (s->shares - i - 1) * sizeof *s->share);
+            s->shares--;
+            break;
+        }
+}
+
+/* Blocks for positions up to `positions`; preempts the request admitted last while there are none. False: the request
+ * itself was preempted. */
+static bool reserve(struct iq_schedule *s, struct iq_seat *seat, uint32_t positions)
+{
+    uint32_t want = (positions + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
+    while (seat->n_blocks < want) {
+        uint32_t block = iq_kv_take(s->kv);
+        if (block != UINT32_MAX) {
+            seat->blocks[seat->n_blocks++] = block;
+            continue;
+        }
+        struct iq_seat *last = s->running[s->n_running - 1];
+        preempt(s, last);
+        if (last == seat) return false;
+    }
+    return true;
+}
+
+static uint32_t wanted(const struct iq_schedule *s, const struct iq_seat *seat)
+{
+    uint32_t lacking = seat->n_ids - seat->computed, chunk = s->config->chunk;
+    if (seat->request->score) lacking = min_u32(lacking, s->score_chunk);
+    return chunk ? min_u32(lacking, chunk) : lacking;
+}
+
+static bool give(struct iq_schedule *s, struct iq_seat *seat, uint32_t tokens)
+{
+    if (!reserve(s, seat, seat->computed + tokens)) return false;
+    s->share[s->shares++] = (struct iq_share){.seat = seat, .tokens = tokens};
+    return true;
+}
+
+/* The waiting request that comes next: earliest arrival, then lowest index. */
+static struct iq_seat *next_waiting(struct iq_schedule *s)
+{
+    struct iq_seat *best = NULL;
+    for (uint32_t i = 0; i < s->n; i++) {
+        struct iq_seat *w = &s->seat[i];
+        if (w->state != IQ_WAITING) continue;
+        if (!best || w->request->arrive_us < best->request->arrive_us) best = w;
+    }
+    return best;
+}
+
+static int admit(struct iq_schedule *s, struct iq_seat *seat, struct iq_err *err)
+{
+    seat->state = IQ_RUNNING;
+    s->running[s->n_running++] = seat;
+    return s->admit(s->ctx, seat, err);
+}
+
+static int form_greedily(struct iq_schedule *s, struct iq_err *err)
+{
+    uint32_t left = s->budget;
+    for (uint32_t i = 0; i < s->n_running && left; i++) {
+        struct iq_seat *seat = s->running[i];
+        uint32_t tokens = min_u32(wanted(s, seat), left);
+        if (!give(s, seat, tokens)) break; /* it was the last one */
+        left -= tokens;
+    }
+    uint64_t before = s->preemptions;
+    while (left && s->n_running < s->config->batch && s->preemptions == before) {
+        struct iq_seat *seat = next_waiting(s);
+        if (!seat) break;
+        if (seat->request->arrive_us > s->clock_us) {
+            if (s->n_running) break;
+            s->clock_us = seat->request->arrive_us; /* nothing else to do: time jumps */
+        }
+        /* Room for the whole of what is known, so that an admission does not lead straight to a preemption. */
+        uint32_t need = (seat->n_ids + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
+        if (s->n_running && iq_kv_available(s->kv) < need) break;
+        IQ_TRY(admit(s, seat, err));
+        uint32_t tokens = min_u32(wanted(s, seat), left);
+        if (!give(s, seat, tokens)) break;
+        left -= tokens;
+    }
+    return IQ_OK;
+}
+
+/* ---- a recorded trajectory: [[[request, tokens], ...], ...] ---- */
+
+static int recorded_share(const struct iq_schedule *s, const cJSON *pair, uint64_t *request, uint64_t *tokens,
+                          struct iq_err *err)
+{
+    char where[64];
+    snprintf(where, sizeof where, "trajectory: step %u", s->step);
+    if (!cJSON_IsArray(pair) || cJSON_GetArraySize(pair) != 2)
+        return iq_fail(err, IQ_FORMAT, "%s: expected pairs [request, tokens]", where);
+    IQ_TRY(iq_json_item_u64(pair->child, 0, s->n - 1, where, request, err));
+    return iq_json_item_u64(pair->child->next, 1, s->budget, where, tokens, err);
+}
+
+static int form_recorded(struct iq_schedule *s, struct iq_err *err)
+{
+    const cJSON *step = cJSON_GetArrayItem(s->config->trajectory, (int)s->step), *pair;
+    uint32_t left = s->budget;
+    if (!cJSON_IsArray(step))
+        return iq_fail(err, IQ_MISMATCH,
+                       "trajectory: it ends before step %u, yet %u of %u requests are not done", s->step,
+                       s->n - s->done, s->n);
+    cJSON_ArrayForEach(pair, step)
+    {
+        uint64_t request, tokens;
+        IQ_TRY(recorded_share(s, pair, &request, &tokens, err));
+        struct iq_seat *seat = &s->seat[request];
+        if (seat->state == IQ_WAITING) {
+            if (s->n_running == s->config->batch)
+                return iq_fail(err, IQ_MISMATCH,
+                               "trajectory: step %u needs a batch of more than %u (--batch)", s->step,
+                               s->config->batch);
+            IQ_TRY(admit(s, seat, err));
+        }
+        for (uint32_t i = 0; i < s->shares; i++)
+            if (s->share[i].seat == seat)
+                return iq_fail(err, IQ_FORMAT, "trajectory: step %u names request %llu twice", s->step,
+                               (unsigned long long)request);
+        uint32_t most = seat->n_ids - seat->computed;
+        if (seat->state == IQ_DONE || tokens > most || tokens > left)
+            return iq_fail(err, IQ_MISMATCH,
+                           "trajectory: step %u gives request %llu %llu tokens, but it lacks %u", s->step,
+                           (unsigned long long)request, (unsigned long long)tokens,
+                           seat->state == IQ_DONE ? 0 : most);
+        if (!give(s, seat, (uint32_t)tokens))
+            return iq_fail(err, IQ_MISMATCH, "trajectory: step %u does not fit the KV cache (--kv-blocks)",
+                           s->step);
+        left -= (uint32_t)tokens;
+    }
+    if (!s->shares) return iq_fail(err, IQ_FORMAT, "trajectory: step %u is empty", s->step);
+    return IQ_OK;
+}
+
+int iq_schedule_form(struct iq_schedule *s, struct iq_err *err)
+{
+    s->shares = 0;
+    if (s->done == s->n) return IQ_OK;
+    IQ_TRY(s->config->trajectory ? form_recorded(s, err) : form_greedily(s, err));
+    if (!s->shares) return iq_fail(err, IQ_INTERNAL, "the scheduler formed an empty step");
+    return IQ_OK;
+}
+
+void iq_schedule_advance(struct iq_schedule *s, uint32_t rows)
+{
+    s->clock_us += IQ_STEP_US + (uint64_t)IQ_TOKEN_US * rows;
+    s->step++;
+}

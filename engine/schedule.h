@@ -1,0 +1,72 @@
+/* Continuous batching: which requests take part in the next step, with how many tokens.
+ *
+ * A request waits (until it arrives and there is room), runs, and is done. Running requests come first, in the order of
+ * admission; each gets the tokens that it lacks KV for, at most `chunk` of a prompt and within the step's budget. When
+ * the KV pool runs dry the request admitted last is preempted: its blocks go, and it is computed again from the start,
+ * prefix hits permitting. Time is virtual: a step costs IQ_STEP_US + IQ_TOKEN_US per row.
+ *
+ * The scheduler owns the requests' state; it decides and never computes.
+ */
+#ifndef IQ_ENGINE_SCHEDULE_H
+#define IQ_ENGINE_SCHEDULE_H
+
+#include "engine/engine.h"
+#include "engine/kv.h"
+
+enum { IQ_STEP_US = 1000, IQ_TOKEN_US = 100 };
+
+enum iq_state { IQ_WAITING, IQ_RUNNING, IQ_DONE };
+
+/* A request under way. */
+struct iq_seat {
+    const struct iq_request *request;
+    uint32_t index;
+    enum iq_state state;
+    uint32_t *ids, n_ids;       /* prompt, then generated; room for all */
+    uint32_t computed;          /* positions with KV */
+    uint32_t known;             /* positions recorded so far, over all attempts */
+    uint32_t *blocks, n_blocks; /* block table */
+    struct iq_digest *key;      /* of each whole block of ids so far */
+    uint32_t n_keys;
+    uint32_t cached, attempt; /* prompt tokens reused at the last admission; preemptions */
+    struct iq_position *position;
+    uint32_t *top_id;
+    float *top_logit;
+    double *nll;
+    struct iq_digest chain;
+    const char *finish;
+    struct iq_output output;
+};
+
+/* One request's share of a step. */
+struct iq_share {
+    struct iq_seat *seat;
+    uint32_t tokens;
+    bool admitted; /* in this step: look for a prefix first, then tokens is decided */
+};
+
+struct iq_schedule {
+    const struct iq_engine_config *config;
+    struct iq_kv *kv;
+    struct iq_seat *seat; /* (n) */
+    uint32_t n;
+    struct iq_seat **running; /* in order of admission */
+    uint32_t n_running, done;
+    uint32_t budget, score_chunk; /* rows of a step; most rows of a scored prompt in a step */
+    uint64_t clock_us, preemptions;
+    struct iq_share *share; /* of the step being formed */
+    uint32_t shares;
+    uint32_t step; /* ordinal of the next step, for the trajectory */
+    /* Called when a request is admitted: finds its prefix and sets computed, cached and blocks. */
+    int (*admit)(void *ctx, struct iq_seat *, struct iq_err *);
+    void *ctx;
+};
+
+/* Chooses the shares of the next step and takes the blocks that they need. No shares: every request is done. */
+int iq_schedule_form(struct iq_schedule *, struct iq_err *);
+/* The step took place: moves the clock. */
+void iq_schedule_advance(struct iq_schedule *, uint32_t rows);
+/* Gives the blocks back; the request is done, or waits again when it was preempted. */
+void iq_schedule_release(struct iq_schedule *, struct iq_seat *, enum iq_state to);
+
+#endif

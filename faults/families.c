@@ -1,0 +1,16 @@
+#include "faults/families.h"
+
+static const struct iq_variant *const all[] = {
+    &iq__k1_coarse_bin,     &iq__k2_shard_merge,      &iq__k3_threshold_precision,
+    &iq__k10_foreign_block, &iq__k15_reduction_order, &iq__k16_stale_reduce,
+    &iq__k17_low_precision, &iq__k18_k_tail,          NULL,
+};
+
+const struct iq_variant *const *iq_faults_all(void) { return all; }
+
+int iq_faults_register(struct iq_err *err)
+{
+    for (size_t i = 0; all[i]; i++)
+        if (iq_variant_find(all[i]->kind, all[i]->name) != all[i]) IQ_TRY(iq_variant_register(all[i], err));
+    return IQ_OK;
+}

@@ -1,0 +1,17 @@
+/* The catalogue of wrong variants, one family per file. Each is a constant record that says what really happened, where
+ * it was published, and what must break. Parameters are numbers with ranges; `inquest doctor` and plan errors list them. */
+#ifndef IQ_FAMILIES_H
+#define IQ_FAMILIES_H
+
+#include "kernels/op.h"
+
+/* Registers all of them; kernels must be registered first (iq_kernels_register). Idempotent. */
+int iq_faults_register(struct iq_err *);
+/* The table itself, NULL-terminated. */
+const struct iq_variant *const *iq_faults_all(void);
+
+extern const struct iq_variant iq__k1_coarse_bin, iq__k2_shard_merge, iq__k3_threshold_precision,
+    iq__k10_foreign_block, iq__k15_reduction_order, iq__k16_stale_reduce, iq__k17_low_precision,
+    iq__k18_k_tail;
+
+#endif

@@ -1,0 +1,255 @@
+#include "faults/faultset.h"
+
+#include "kernels/base/digest.h"
+#include "kernels/base/rng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The state of one fault in one slot. */
+struct held {
+    const struct iq_slot *slot;
+    size_t fault;
+    void *state;
+    size_t bytes;
+};
+
+struct iq_faultset {
+    const struct iq_fault *fault;
+    size_t n;
+    uint64_t *key;               /* (n) of the fault's draws */
+    uint16_t (*by_op)[IQ_PICKS]; /* (IQ_OPS) faults that may strike the op, in plan order */
+    uint8_t per_op[IQ_OPS];
+    struct held *held; /* open-addressed, capacity a power of two */
+    size_t held_cap, held_n;
+    uint64_t *mask; /* (IQ_PICKS, words) */
+    size_t words;
+};
+
+/* ---- opening ---- */
+
+static int check_params(const struct iq_fault *f, struct iq_err *err)
+{
+    for (const struct iq_param *p = f->variant->params; p && p->name; p++) {
+        double v;
+        iq_fault_param(f, p->name, &v);
+        if (!(v >= p->lo && v <= p->hi))
+            return iq_fail(err, IQ_FORMAT, "fault %s: parameter %s is %g, expected %g to %g", f->name,
+                           p->name, v, p->lo, p->hi);
+    }
+    if (f->rate >= 0 && f->rate <= 1) return IQ_OK;
+    return iq_fail(err, IQ_FORMAT, "fault %s: rate is %g, expected 0 to 1", f->name, f->rate);
+}
+
+static int check(const struct iq_fault *f, struct iq_err *err)
+{
+    const struct iq_variant *v = f->variant;
+    const struct iq_kind *kind = f->op == IQ_OP_NONE ? f->kind : iq_op_kind((enum iq_op_id)f->op);
+    if (strcmp(v->kind, kind->name))
+        return iq_fail(err, IQ_MISMATCH, "fault %s: variant %s is of kind %s, but the op is of kind %s",
+                       f->name, v->name, v->kind, kind->name);
+    if (v->usable && !v->usable())
+        return iq_fail(err, IQ_UNSUPPORTED, "fault %s: variant %s of %s does not run on this machine",
+                       f->name, v->name, v->kind);
+    return check_params(f, err);
+}
+
+static bool may_strike_op(const struct iq_fault *f, enum iq_op_id op)
+{
+    bool here = f->op == IQ_OP_NONE ? f->kind == iq_op_kind(op) : f->op == (unsigned)op;
+    return here && f->rate > 0 && iq_trigger_may(f->when, op);
+}
+
+static int index_ops(struct iq_faultset *s, struct iq_err *err)
+{
+    for (unsigned op = 0; op < IQ_OPS; op++)
+        for (size_t i = 0; i < s->n; i++) {
+            if (!may_strike_op(&s->fault[i], (enum iq_op_id)op)) continue;
+            if (s->per_op[op] == IQ_PICKS)
+                return iq_fail(err, IQ_LIMIT, "more than %d faults may strike op %s; narrow or drop some",
+                               IQ_PICKS, iq_op_name(op));
+            s->by_op[op][s->per_op[op]++] = (uint16_t)i;
+        }
+    return IQ_OK;
+}
+
+/* The identity of a fault's draws: seeds and names, never its place in the list. */
+static uint64_t draw_key(const struct iq_fault *f, uint64_t seed)
+{
+    const char *op = f->op == IQ_OP_NONE ? f->kind->name : iq_op_name(f->op);
+    struct iq_digest d[2] = {iq_digest_bytes(op, strlen(op)),
+                             iq_digest_bytes(f->variant->name, strlen(f->variant->name))};
+    return iq_mix64(iq_digest_list(d, 2).lo ^ iq_mix64(seed)) ^ iq_mix64(f->seed + 1);
+}
+
+int iq_faultset_open(const struct iq_fault *faults, size_t n, uint64_t seed, struct iq_faultset **out,
+                     struct iq_err *err)
+{
+    *out = NULL;
+    if (n > UINT16_MAX) return iq_fail(err, IQ_LIMIT, "%zu faults in a set, expected at most 65535", n);
+    for (size_t i = 0; i < n; i++) IQ_TRY(check(&faults[i], err));
+    struct iq_faultset *s = calloc(1, sizeof *s);
+    if (!s) return iq_fail(err, IQ_MEMORY, "no memory for a fault set");
+    s->fault = faults;
+    s->n = n;
+    s->key = calloc(n + 1, sizeof *s->key);
+    s->by_op = calloc(IQ_OPS, sizeof *s->by_op);
+    int status =
+        s->key && s->by_op ? index_ops(s, err) : iq_fail(err, IQ_MEMORY, "no memory for %zu faults", n);
+    if (status) {
+        iq_faultset_close(s);
+        return status;
+    }
+    for (size_t i = 0; i < n; i++) s->key[i] = draw_key(&faults[i], seed);
+    *out = s;
+    return IQ_OK;
+}
+
+void iq_faultset_close(struct iq_faultset *s)
+{
+    if (!s) return;
+    for (size_t i = 0; i < s->held_cap; i++) free(s->held[i].state);
+    free(s->held);
+    free(s->mask);
+    free(s->by_op);
+    free(s->key);
+    free(s);
+}
+
+void iq_faultset_reset(struct iq_faultset *s)
+{
+    for (size_t i = 0; i < s->held_cap; i++)
+        if (s->held[i].state) memset(s->held[i].state, 0, s->held[i].bytes);
+}
+
+/* ---- states ---- */
+
+static struct held *held_at(struct held *table, size_t cap, const struct iq_slot *slot, size_t fault)
+{
+    size_t i = iq_mix64((uint64_t)(uintptr_t)slot ^ (uint64_t)fault << 48) & (cap - 1);
+    while (table[i].state && (table[i].slot != slot || table[i].fault != fault)) i = (i + 1) & (cap - 1);
+    return &table[i];
+}
+
+static int held_grow(struct iq_faultset *s)
+{
+    size_t cap = s->held_cap ? s->held_cap * 2 : 64;
+    struct held *grown = calloc(cap, sizeof *grown);
+    if (!grown) return -1;
+    for (size_t i = 0; i < s->held_cap; i++)
+        if (s->held[i].state) *held_at(grown, cap, s->held[i].slot, s->held[i].fault) = s->held[i];
+    free(s->held);
+    s->held = grown;
+    s->held_cap = cap;
+    return 0;
+}
+
+/* NULL: no memory. calloc'd, so that a large state costs only the pages that are touched. */
+static void *state_of(struct iq_faultset *s, const struct iq_slot *slot, size_t fault)
+{
+    if (s->held_n * 2 >= s->held_cap && held_grow(s)) return NULL;
+    struct held *h = held_at(s->held, s->held_cap, slot, fault);
+    if (h->state) return h->state;
+    size_t bytes = s->fault[fault].variant->state_size;
+    void *state = calloc(1, bytes);
+    if (!state) return NULL;
+    *h = (struct held){slot, fault, state, bytes};
+    s->held_n++;
+    return state;
+}
+
+/* ---- draws ---- */
+
+static bool strikes(uint64_t key, double rate, uint64_t hi, uint64_t lo)
+{
+    struct iq_philox p = iq_philox(key, hi, lo);
+    uint64_t bits = (uint64_t)p.v[1] << 32 | p.v[0];
+    return (double)(bits >> 11) < rate * 0x1p53;
+}
+
+static uint64_t place_of(const struct iq_site *site)
+{
+    return (uint64_t)site->op << 32 | (uint64_t)site->layer << 16 | site->rank;
+}
+
+/* The high word of a counter holds what kind of draw it is in its top byte, so that no two kinds share a counter. */
+static uint64_t tag(enum iq_per per, uint64_t rest)
+{
+    return ((uint64_t)IQ_DRAW_FAULT << 60) | (uint64_t)per << 56 | rest;
+}
+
+static bool call_drawn(const struct iq_fault *f, uint64_t key, const struct iq_site *site)
+{
+    if (f->rate >= 1 || f->per != IQ_PER_CALL) return true;
+    return strikes(key, f->rate, tag(IQ_PER_CALL, place_of(site)), site->step->step);
+}
+
+static bool row_drawn(const struct iq_fault *f, uint64_t key, const struct iq_site *site, uint32_t r)
+{
+    const struct iq_row *row = &site->row[r];
+    if (f->rate >= 1 || f->per == IQ_PER_CALL) return true;
+    if (f->per == IQ_PER_ROW)
+        return strikes(key ^ iq_mix64(row->attempt), f->rate, tag(IQ_PER_ROW, place_of(site)),
+                       (uint64_t)row->request << 32 | row->pos);
+    if (f->per == IQ_PER_SESSION && row->session)
+        return strikes(key, f->rate, tag(IQ_PER_SESSION, 0), row->session);
+    return strikes(key, f->rate, tag(IQ_PER_REQUEST, 0), row->request);
+}
+
+/* ---- picking ---- */
+
+static int masks_reserve(struct iq_faultset *s, uint32_t rows)
+{
+    size_t words = ((size_t)rows + 63) / 64;
+    if (words <= s->words) return 0;
+    uint64_t *grown = realloc(s->mask, IQ_PICKS * words * sizeof *grown);
+    if (!grown) return -1;
+    s->mask = grown;
+    s->words = words;
+    return 0;
+}
+
+/* Rows of the call that are struck; fills the mask. */
+static uint32_t choose_rows(const struct iq_fault *f, uint64_t key, const struct iq_site *site,
+                            uint64_t *mask)
+{
+    uint32_t n = 0;
+    memset(mask, 0, ((size_t)site->rows + 63) / 64 * sizeof *mask);
+    for (uint32_t r = 0; r < site->rows; r++) {
+        if (!iq_trigger_row(f->when, site, r) || !row_drawn(f, key, site, r)) continue;
+        mask[r / 64] |= UINT64_C(1) << r % 64;
+        n++;
+    }
+    return n;
+}
+
+static int pick(void *self, const struct iq_site *site, const void *args, struct iq_pick out[IQ_PICKS])
+{
+    struct iq_faultset *s = self;
+    int n = 0;
+    if (masks_reserve(s, site->rows)) return -IQ_MEMORY;
+    for (unsigned k = 0; k < s->per_op[site->op]; k++) {
+        uint16_t i = s->by_op[site->op][k];
+        const struct iq_fault *f = &s->fault[i];
+        if (!iq_trigger_call(f->when, site, args) || !call_drawn(f, s->key[i], site)) continue;
+        if (f->variant->supports && !f->variant->supports(site, args)) continue;
+        bool by_row = iq_trigger_has_rows(f->when) || (f->per != IQ_PER_CALL && f->rate < 1);
+        uint64_t *mask = by_row ? s->mask + (size_t)n * s->words : NULL;
+        if (by_row && !choose_rows(f, s->key[i], site, mask)) continue;
+        void *state = f->variant->state_size ? state_of(s, site->slot, i) : NULL;
+        if (f->variant->state_size && !state) return -IQ_MEMORY;
+        out[n++] = (struct iq_pick){f->variant, f->params, state, mask, i};
+    }
+    return n;
+}
+
+static bool may_strike(void *self, enum iq_op_id op)
+{
+    const struct iq_faultset *s = self;
+    return s->per_op[op] != 0;
+}
+
+void iq_faultset_selector(struct iq_faultset *s, struct iq_selector *out)
+{
+    *out = (struct iq_selector){.self = s, .pick = pick, .may_strike = may_strike};
+}

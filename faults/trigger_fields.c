@@ -1,0 +1,134 @@
+/* The vocabulary: INCIDENTS' fields that exist in this engine, as one table. */
+#include "faults/trigger_parts.h"
+#include "kernels/base/cell.h"
+#include "kernels/dispatch.h"
+
+#define STEP(name, expr)                                                                                     \
+    static bool get_##name(const struct iq_site *s, uint32_t r, uint64_t *v)                                 \
+    {                                                                                                        \
+        (void)r;                                                                                             \
+        *v = s->step->expr;                                                                                  \
+        return true;                                                                                         \
+    }
+#define ROW(name)                                                                                            \
+    static bool get_##name(const struct iq_site *s, uint32_t r, uint64_t *v)                                 \
+    {                                                                                                        \
+        *v = s->row[r].name;                                                                                 \
+        return true;                                                                                         \
+    }
+#define ROW_FLOAT(name)                                                                                      \
+    static bool get_##name(const struct iq_site *s, uint32_t r, uint64_t *v)                                 \
+    {                                                                                                        \
+        *v = iq__float_key(s->row[r].name);                                                                  \
+        return true;                                                                                         \
+    }
+/* Fields of the site in which 0xffff means that there is none. */
+#define SITE(name)                                                                                           \
+    static bool get_##name(const struct iq_site *s, uint32_t r, uint64_t *v)                                 \
+    {                                                                                                        \
+        (void)r;                                                                                             \
+        *v = s->name;                                                                                        \
+        return s->name != 0xffff;                                                                            \
+    }
+_Static_assert(IQ_OP_NONE == 0xffff && IQ_NO_LAYER == 0xffff && IQ_WHOLE == 0xffff, "one mark for `none`");
+
+STEP(batch, batch)
+STEP(captured, captured)
+STEP(tokens, tokens)
+STEP(step, step)
+STEP(clock_ms, clock_us / 1000)
+STEP(tp, tp)
+STEP(tracing, tracing != 0)
+STEP(evictions, evictions)
+SITE(op)
+SITE(layer)
+SITE(rank)
+SITE(prev_op)
+SITE(next_op)
+ROW(request)
+ROW(session)
+ROW(pos)
+ROW(context)
+ROW(prompt)
+ROW(cached)
+ROW(phase)
+ROW(attempt)
+ROW(top_k)
+ROW(seed)
+ROW_FLOAT(temperature)
+ROW_FLOAT(top_p)
+ROW_FLOAT(min_p)
+
+static bool get_rows(const struct iq_site *s, uint32_t r, uint64_t *v)
+{
+    (void)r;
+    *v = s->rows;
+    return true;
+}
+
+static const char *const op_words[] = {
+#define X(id, name, ...) name,
+    IQ_OP_MAP(X)
+#undef X
+        NULL};
+static const char *const phase_words[] = {[IQ_PREFILL] = "prefill", [IQ_DECODE] = "decode", NULL};
+static const char *const device_words[] = {"cpu", NULL};
+
+static bool get_device(const struct iq_site *s, uint32_t r, uint64_t *v)
+{
+    (void)r;
+    const char *device = s->slot && s->slot->variant ? s->slot->variant->device : NULL;
+    for (*v = 0; device && device_words[*v]; ++*v)
+        if (!strcmp(device_words[*v], device)) return true;
+    return false;
+}
+
+#define INT(name, level, help)                                                                               \
+    {                                                                                                        \
+#name, help, IQ_TRIGGER_##level, IQ_TRIGGER_INTEGER, NULL, get_##name                                \
+    }
+#define FLT(name, level, help)                                                                               \
+    {                                                                                                        \
+#name, help, IQ_TRIGGER_##level, IQ_TRIGGER_FLOAT, NULL, get_##name                                  \
+    }
+#define WORD(name, level, words, help)                                                                       \
+    {                                                                                                        \
+#name, help, IQ_TRIGGER_##level, IQ_TRIGGER_WORD, words, get_##name                                  \
+    }
+
+const struct iq_trigger_field *iq_trigger_fields(void)
+{
+    static const struct iq_trigger_field table[] = {
+        INT(batch, STEP, "requests in the step"),
+        INT(captured, STEP, "padded (captured) batch size, at least batch"),
+        INT(tokens, STEP, "tokens in the step"),
+        INT(step, STEP, "ordinal of the step since start"),
+        INT(clock_ms, STEP, "the engine's clock, whole milliseconds"),
+        INT(tp, STEP, "tensor-parallel ranks"),
+        {"tracing", "whether ops or tensors are recorded", IQ_TRIGGER_STEP, IQ_TRIGGER_BOOL, NULL,
+         get_tracing},
+        INT(evictions, STEP, "prefix blocks evicted since start"),
+        WORD(op, SITE, op_words, "the op"),
+        INT(layer, SITE, "layer, from 0; none outside the layers"),
+        INT(rank, SITE, "tensor-parallel rank, from 0"),
+        WORD(prev_op, SITE, op_words, "the op that ran before"),
+        WORD(next_op, SITE, op_words, "the op that runs next"),
+        WORD(device, SITE, device_words, "where the op runs"),
+        INT(rows, SITE, "rows of the call"),
+        INT(request, ROW, "index of the row's request in the prompt set"),
+        INT(session, ROW, "the caller's session, 0 if none"),
+        INT(pos, ROW, "token position"),
+        INT(context, ROW, "keys that the row sees"),
+        INT(prompt, ROW, "prompt length in tokens"),
+        INT(cached, ROW, "prompt tokens that a prefix hit brought"),
+        WORD(phase, ROW, phase_words, "whether the row is part of the prompt or generates"),
+        INT(attempt, ROW, "recomputations of the position so far"),
+        FLT(temperature, ROW, "sampling temperature, 0: greedy"),
+        INT(top_k, ROW, "top-k as the request asked, 0: off"),
+        FLT(top_p, ROW, "top-p as the request asked, 1: off"),
+        FLT(min_p, ROW, "min-p as the request asked, 0: off"),
+        INT(seed, ROW, "the request's seed"),
+        {NULL, NULL, IQ_TRIGGER_STEP, IQ_TRIGGER_INTEGER, NULL, NULL},
+    };
+    return table;
+}

@@ -1,0 +1,206 @@
+/* Transactions over the shared environment, the writer lock, and records. */
+#include "golden/store_env.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int iq__txn_begin(struct iq__env *e, unsigned flags, MDB_txn **out)
+{
+    int rc = mdb_txn_begin(e->mdb, NULL, flags, out);
+    if (rc == MDB_READERS_FULL) {
+        int dead;
+        mdb_reader_check(e->mdb, &dead);
+        rc = mdb_txn_begin(e->mdb, NULL, flags, out);
+    }
+    if (rc == MDB_MAP_RESIZED && !e->txns) { /* another process grew it */
+        rc = mdb_env_set_mapsize(e->mdb, 0);
+        if (!rc) rc = mdb_txn_begin(e->mdb, NULL, flags, out);
+    }
+    return rc;
+}
+
+static int usable(const struct iq_store *s, struct iq_err *err)
+{
+    struct stat st;
+    if (s->env->pid != getpid())
+        return iq_fail(err, IQ_USAGE, "%s: the store was opened before a fork; open it again in this process",
+                       s->path);
+    if (fstat(s->env->fd, &st) || (uint64_t)st.st_size < s->env->need_bytes)
+        return iq_fail(err, IQ_FORMAT, "%s: data.mdb was cut while it was open", s->path);
+    return IQ_OK;
+}
+
+int iq__read_begin(struct iq_store *s, MDB_txn **out, struct iq_err *err)
+{
+    *out = NULL;
+    IQ_TRY(usable(s, err));
+    int rc = iq__txn_begin(s->env, MDB_RDONLY, out);
+    if (rc == MDB_MAP_RESIZED)
+        return iq_fail(err, IQ_LIMIT,
+                       "%s: another process grew the store; close this process's readers of it first",
+                       s->path);
+    if (rc) return iq__mdb_fail(s, rc, "reading", err);
+    s->env->txns++;
+    return IQ_OK;
+}
+
+void iq__read_end(struct iq_store *s, MDB_txn *txn)
+{
+    if (!txn) return;
+    mdb_txn_abort(txn);
+    s->env->txns--;
+}
+
+static int map_room(struct iq_store *s, uint64_t room, struct iq_err *err)
+{
+    MDB_envinfo info;
+    MDB_stat stat;
+    struct iq__env *e = s->env;
+    mdb_env_info(e->mdb, &info);
+    mdb_env_stat(e->mdb, &stat);
+    uint64_t used = (info.me_last_pgno + 1) * (uint64_t)stat.ms_psize, limit = s->options.max_bytes;
+    uint64_t map = info.me_mapsize, want = used + room;
+    if (want <= map || (limit && map >= limit)) return IQ_OK;
+    if (e->txns)
+        return iq_fail(err, IQ_LIMIT,
+                       "%s: the map must grow; close this process's readers of the store first", s->path);
+    while (map < want) map *= 2;
+    if (limit && map > limit) map = limit;
+    int rc = mdb_env_set_mapsize(e->mdb, map);
+    return rc ? iq__mdb_fail(s, rc, "growing the map", err) : IQ_OK;
+}
+
+int iq__write_begin(struct iq_store *s, uint64_t room, MDB_txn **out, struct iq_err *err)
+{
+    *out = NULL;
+    IQ_TRY(usable(s, err));
+    IQ_TRY(map_room(s, room, err));
+    int rc = iq__txn_begin(s->env, 0, out);
+    if (rc) return iq__mdb_fail(s, rc, "writing", err);
+    s->env->txns++;
+    return IQ_OK;
+}
+
+int iq__write_commit(struct iq_store *s, MDB_txn *txn, struct iq_err *err)
+{
+    int rc = mdb_txn_commit(txn);
+    s->env->txns--;
+    return rc ? iq__mdb_fail(s, rc, "committing", err) : IQ_OK;
+}
+
+void iq__write_abort(struct iq_store *s, MDB_txn *txn) { iq__read_end(s, txn); }
+
+/* ---- the writer lock ---- */
+
+static int lock_take(struct iq_store *s, struct iq_err *err)
+{
+    char file[4096];
+    struct iq__env *e = s->env;
+    IQ_TRY(iq__file_in(s->path, "writer.lock", file, err));
+    int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) return iq_fail(err, IQ_IO, "%s: %s", file, strerror(errno));
+    /* A POSIX lock: it names its holder, dies with it, and a forked trial does not inherit it. */
+    for (uint32_t tenths = 0;; tenths++) {
+        struct flock want = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        if (!fcntl(fd, F_SETLK, &want)) break;
+        int why = errno;
+        struct flock held = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        if ((why != EAGAIN && why != EACCES) || fcntl(fd, F_GETLK, &held)) {
+            close(fd);
+            return iq_fail(err, IQ_IO, "%s: %s", file, strerror(why));
+        }
+        if (held.l_type == F_UNLCK) continue;
+        if (tenths >= 10 * s->options.writer_wait_s) {
+            close(fd);
+            return iq_fail(err, IQ_LIMIT,
+                           "%s: process %ld is writing to it; wait for it, or use another store and "
+                           "merge by export and import",
+                           s->path, (long)held.l_pid);
+        }
+        usleep(100000);
+    }
+    e->lock_fd = fd;
+    return IQ_OK;
+}
+
+int iq__lock(struct iq_store *s, struct iq_err *err)
+{
+    struct iq__env *e = s->env;
+    IQ_TRY(usable(s, err));
+    if (e->readonly) return iq_fail(err, IQ_IO, "%s: no permission to write there", s->path);
+    if (e->lock_fd >= 0)
+        return iq_fail(err, IQ_LIMIT, "%s: this process (%ld) is writing to it already", s->path,
+                       (long)getpid());
+    IQ_TRY(lock_take(s, err));
+    int rc = e->checked ? IQ_OK : iq__pages_check(s, true, err);
+    if (!rc) rc = iq__sweep(s, err);
+    if (rc) iq__unlock(s);
+    return rc;
+}
+
+void iq__unlock(struct iq_store *s)
+{
+    if (s->env->lock_fd >= 0) close(s->env->lock_fd);
+    s->env->lock_fd = -1;
+}
+
+/* ---- records ---- */
+
+int iq__get(struct iq_store *s, MDB_txn *txn, enum iq__db db, const struct iq__key *key, MDB_val *out,
+            struct iq_err *err)
+{
+    MDB_val k = {key->n, (void *)key->b};
+    int rc = mdb_get(txn, s->env->db[db], &k, out);
+    if (rc == MDB_NOTFOUND) return IQ_NOT_FOUND;
+    return rc ? iq__mdb_fail(s, rc, iq__db_name(db), err) : IQ_OK;
+}
+
+int iq__put(struct iq_store *s, MDB_txn *txn, enum iq__db db, const struct iq__key *key, const void *bytes,
+            size_t n, struct iq_err *err)
+{
+    MDB_val k = {key->n, (void *)key->b}, v = {n, (void *)bytes};
+    int rc = mdb_put(txn, s->env->db[db], &k, &v, 0);
+    return rc ? iq__mdb_fail(s, rc, iq__db_name(db), err) : IQ_OK;
+}
+
+int iq__scan_open(struct iq_store *s, MDB_txn *txn, enum iq__db db, struct iq__key prefix,
+                  struct iq__scan *scan, struct iq_err *err)
+{
+    *scan = (struct iq__scan){.prefix = prefix};
+    int rc = mdb_cursor_open(txn, s->env->db[db], &scan->cursor);
+    return rc ? iq__mdb_fail(s, rc, iq__db_name(db), err) : IQ_OK;
+}
+
+static int scan_end(struct iq_store *s, struct iq__scan *scan, int rc, struct iq_err *err)
+{
+    if (rc == MDB_NOTFOUND) return IQ_NOT_FOUND;
+    if (rc) return iq__mdb_fail(s, rc, "scanning", err);
+    return scan->key.mv_size >= scan->prefix.n && !memcmp(scan->key.mv_data, scan->prefix.b, scan->prefix.n)
+               ? IQ_OK
+               : IQ_NOT_FOUND;
+}
+
+int iq__scan_seek(struct iq_store *s, struct iq__scan *scan, const struct iq__key *key, struct iq_err *err)
+{
+    scan->begun = true;
+    scan->key = (MDB_val){key->n, (void *)key->b};
+    bool all = !key->n;
+    return scan_end(s, scan,
+                    mdb_cursor_get(scan->cursor, &scan->key, &scan->value, all ? MDB_FIRST : MDB_SET_RANGE),
+                    err);
+}
+
+int iq__scan_next(struct iq_store *s, struct iq__scan *scan, struct iq_err *err)
+{
+    if (!scan->begun) return iq__scan_seek(s, scan, &scan->prefix, err);
+    return scan_end(s, scan, mdb_cursor_get(scan->cursor, &scan->key, &scan->value, MDB_NEXT), err);
+}
+
+void iq__scan_close(struct iq__scan *scan)
+{
+    if (scan->cursor) mdb_cursor_close(scan->cursor);
+    scan->cursor = NULL;
+}

@@ -1,0 +1,9 @@
+#include "harness/cli/commands.h"
+
+/* In the order of help; the commands of a group stand together. */
+const struct iq_command *const iq_commands[] = {
+    &iq_cmd_doctor,
+    &iq_cmd_model_fetch,
+    &iq_cmd_completion_bash,
+    NULL,
+};

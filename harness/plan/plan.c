@@ -1,0 +1,77 @@
+#include "harness/plan/plan.h"
+
+#include "faults/families.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FAULTS_MAX = 256 };
+#define FILE_MAX ((size_t)4 << 20)
+
+static int read_faults(const cJSON *list, const char *where, struct iq_plan *out, struct iq_err *err)
+{
+    const cJSON *item;
+    char at[512];
+    int n = cJSON_GetArraySize(list);
+    if (!list) return IQ_OK;
+    if (!cJSON_IsArray(list)) return iq_fail(err, IQ_FORMAT, "%s: faults: expected a list", where);
+    if (n > FAULTS_MAX) return iq_fail(err, IQ_LIMIT, "%s: %d faults; at most %d", where, n, FAULTS_MAX);
+    out->fault = calloc((size_t)n + 1, sizeof *out->fault);
+    if (!out->fault) return iq_fail(err, IQ_MEMORY, "%s: no memory for %d faults", where, n);
+    cJSON_ArrayForEach(item, list)
+    {
+        snprintf(at, sizeof at, "%s: faults[%zu]", where, out->n);
+        IQ_TRY(iq_fault_parse(item, at, &out->fault[out->n], err));
+        out->n++;
+    }
+    return IQ_OK;
+}
+
+int iq_plan_parse(const cJSON *json, const char *where, struct iq_plan *out, struct iq_settings *settings,
+                  struct iq_err *err)
+{
+    static const char *const known[] = {"faults", "engine", "seed", NULL};
+    struct iq_settings scratch;
+    char at[512];
+    *out = (struct iq_plan){0};
+    IQ_TRY(iq_kernels_register(err));
+    IQ_TRY(iq_faults_register(err));
+    IQ_TRY(iq_json_known(json, known, where, err));
+    IQ_TRY(iq_json_u64_opt(json, "seed", 0, (uint64_t)1 << 53, where, &out->seed, err));
+    const cJSON *engine = cJSON_GetObjectItemCaseSensitive(json, "engine");
+    snprintf(at, sizeof at, "%s: engine", where);
+    iq_settings_init(&scratch);
+    if (engine) IQ_TRY(iq_settings_json(engine, at, settings ? settings : &scratch, err));
+    int status = read_faults(cJSON_GetObjectItemCaseSensitive(json, "faults"), where, out, err);
+    if (status != IQ_OK) iq_plan_free(out);
+    return status;
+}
+
+int iq_plan_load(const char *path, struct iq_plan *out, struct iq_settings *settings, struct iq_err *err)
+{
+    cJSON *json;
+    *out = (struct iq_plan){0};
+    IQ_TRY(iq_json_load(path, FILE_MAX, &json, err));
+    int status = iq_plan_parse(json, path, out, settings, err);
+    iq_json_free(json);
+    return status;
+}
+
+void iq_plan_free(struct iq_plan *p)
+{
+    for (size_t i = 0; i < p->n; i++) iq_fault_free(&p->fault[i]);
+    free(p->fault);
+    *p = (struct iq_plan){0};
+}
+
+void iq_plan_write(const struct iq_plan *p, struct iq_jw *w)
+{
+    iq_jw_begin(w, '{');
+    iq_jw_key(w, "faults");
+    iq_jw_begin(w, '[');
+    for (size_t i = 0; i < p->n; i++) iq_fault_json(&p->fault[i], w);
+    iq_jw_end(w, ']');
+    iq_jw_key(w, "seed");
+    iq_jw_u64(w, p->seed);
+    iq_jw_end(w, '}');
+}

@@ -1,0 +1,292 @@
+#include "harness/plan/prompts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROMPTS_MAX = 1 << 20 };
+#define FILE_MAX ((size_t)1 << 30)
+
+static const char *const fields[] = {"id",      "messages",    "prompt",      "ids",    "max_tokens",
+                                     "seed",    "temperature", "top_k",       "top_p",  "min_p",
+                                     "session", "arrive_ms",   "ignore_stop", "expect", NULL};
+
+static int grow(struct iq_prompts *p, struct iq_prompt **out, struct iq_err *err)
+{
+    if (p->n == PROMPTS_MAX) return iq_fail(err, IQ_LIMIT, "more than %d prompts", PROMPTS_MAX);
+    if (p->n == p->cap) {
+        uint32_t cap = p->cap ? 2 * p->cap : 16;
+        struct iq_prompt *grown = realloc(p->prompt, cap * sizeof *grown);
+        if (!grown) return iq_fail(err, IQ_MEMORY, "no memory for %u prompts", cap);
+        p->prompt = grown;
+        p->cap = cap;
+    }
+    *out = &p->prompt[p->n++]; /* counted at once, so that iq_prompts_free sees what follows */
+    **out = (struct iq_prompt){0};
+    return IQ_OK;
+}
+
+static int copy(const char *s, char **out, struct iq_err *err)
+{
+    *out = s ? strdup(s) : NULL;
+    return s && !*out ? iq_fail(err, IQ_MEMORY, "no memory for a prompt") : IQ_OK;
+}
+
+/* ---- parameters ---- */
+
+static int read_params(const cJSON *line, const char *where, const struct iq_prompt_defaults *d,
+                       struct iq_prompt *p, struct iq_err *err)
+{
+    uint64_t max_tokens = d->max_tokens, top_k = d->top_k, session = 0, arrive_ms = 0, seed = d->seed;
+    double temperature = d->temperature, top_p = d->top_p, min_p = d->min_p;
+    bool ignore_stop = false;
+    const char *expect = NULL;
+    IQ_TRY(iq_json_u64_opt(line, "max_tokens", 0, 1 << 24, where, &max_tokens, err));
+    IQ_TRY(iq_json_u64_opt(line, "seed", 0, (uint64_t)1 << 53, where, &seed, err));
+    IQ_TRY(iq_json_f64_opt(line, "temperature", 0, 100, where, &temperature, err));
+    IQ_TRY(iq_json_u64_opt(line, "top_k", 0, 1 << 22, where, &top_k, err));
+    IQ_TRY(iq_json_f64_opt(line, "top_p", 1e-6, 1, where, &top_p, err));
+    IQ_TRY(iq_json_f64_opt(line, "min_p", 0, 1, where, &min_p, err));
+    IQ_TRY(iq_json_u64_opt(line, "session", 0, UINT32_MAX, where, &session, err));
+    IQ_TRY(iq_json_u64_opt(line, "arrive_ms", 0, (uint64_t)1 << 40, where, &arrive_ms, err));
+    IQ_TRY(iq_json_bool_opt(line, "ignore_stop", where, &ignore_stop, err));
+    IQ_TRY(iq_json_str_opt(line, "expect", where, &expect, err));
+    IQ_TRY(copy(expect, &p->expect, err));
+    p->request = (struct iq_request){.max_tokens = (uint32_t)max_tokens,
+                                     .session = (uint32_t)session,
+                                     .temperature = (float)temperature,
+                                     .top_p = (float)top_p,
+                                     .min_p = (float)min_p,
+                                     .top_k = (uint32_t)top_k,
+                                     .seed = seed,
+                                     .arrive_us = arrive_ms * 1000,
+                                     .score = d->score,
+                                     .ignore_stop = ignore_stop};
+    return IQ_OK;
+}
+
+/* The parameters as the record keeps them, and as iq_prompts_recorded reads them again. */
+static int write_params(struct iq_prompt *p, struct iq_err *err)
+{
+    const struct iq_request *r = &p->request;
+    struct iq_buf b = IQ_BUF((size_t)1 << 28);
+    struct iq_jw w = IQ_JW(&b);
+    iq_jw_begin(&w, '{');
+    iq_jw_key(&w, "max_tokens"), iq_jw_u64(&w, r->max_tokens);
+    iq_jw_key(&w, "seed"), iq_jw_u64(&w, r->seed);
+    iq_jw_key(&w, "temperature"), iq_jw_f32(&w, r->temperature);
+    iq_jw_key(&w, "top_k"), iq_jw_u64(&w, r->top_k);
+    iq_jw_key(&w, "top_p"), iq_jw_f32(&w, r->top_p);
+    iq_jw_key(&w, "min_p"), iq_jw_f32(&w, r->min_p);
+    if (r->session) iq_jw_key(&w, "session"), iq_jw_u64(&w, r->session);
+    if (r->arrive_us) iq_jw_key(&w, "arrive_ms"), iq_jw_u64(&w, r->arrive_us / 1000);
+    if (r->ignore_stop) iq_jw_key(&w, "ignore_stop"), iq_jw_bool(&w, true);
+    if (p->expect) iq_jw_key(&w, "expect"), iq_jw_str(&w, p->expect);
+    iq_jw_end(&w, '}');
+    int failed = b.failed;
+    p->params = failed ? NULL : b.data; /* moved */
+    if (failed) iq_buf_free(&b);
+    return failed ? iq_fail(err, IQ_MEMORY, "prompt %s: no memory for its parameters", p->id) : IQ_OK;
+}
+
+/* ---- lines ---- */
+
+static int check_messages(const cJSON *messages, const char *where, struct iq_err *err)
+{
+    static const char *const known[] = {"role", "content", NULL};
+    const cJSON *m;
+    if (!cJSON_IsArray(messages) || !messages->child)
+        return iq_fail(err, IQ_FORMAT, "%s: messages: expected a list of {\"role\", \"content\"}", where);
+    cJSON_ArrayForEach(m, messages)
+    {
+        const char *s;
+        IQ_TRY(iq_json_known(m, known, where, err));
+        IQ_TRY(iq_json_str(m, "role", where, &s, err));
+        IQ_TRY(iq_json_str(m, "content", where, &s, err));
+    }
+    return IQ_OK;
+}
+
+static int read_ids(const cJSON *ids, const char *where, struct iq_prompt *p, struct iq_err *err)
+{
+    const cJSON *item;
+    if (!cJSON_IsArray(ids) || !ids->child)
+        return iq_fail(err, IQ_FORMAT, "%s: ids: expected a list of token ids", where);
+    cJSON_ArrayForEach(item, ids)
+    {
+        uint64_t id;
+        IQ_TRY(iq_json_item_u64(item, 0, UINT32_MAX - 1, where, &id, err));
+        IQ_TRY(iq_ids_put(&p->ids, (uint32_t)id, err));
+    }
+    return IQ_OK;
+}
+
+static int read_line(cJSON *line, const char *where, const struct iq_prompt_defaults *d,
+                     struct iq_prompts *all, struct iq_err *err)
+{
+    struct iq_prompt *p;
+    const char *id, *text = NULL;
+    IQ_TRY(iq_json_known(line, fields, where, err));
+    IQ_TRY(iq_json_str(line, "id", where, &id, err));
+    IQ_TRY(grow(all, &p, err));
+    IQ_TRY(copy(id, &p->id, err));
+    const cJSON *messages = cJSON_GetObjectItemCaseSensitive(line, "messages");
+    const cJSON *ids = cJSON_GetObjectItemCaseSensitive(line, "ids");
+    IQ_TRY(iq_json_str_opt(line, "prompt", where, &text, err));
+    if (!!messages + !!ids + !!text != 1)
+        return iq_fail(err, IQ_FORMAT,
+                       "%s: found %d of \"messages\", \"prompt\" and \"ids\"; expected exactly one", where,
+                       !!messages + !!ids + !!text);
+    if (messages) {
+        IQ_TRY(check_messages(messages, where, err));
+        p->messages = cJSON_DetachItemFromObjectCaseSensitive(line, "messages");
+    }
+    if (ids) IQ_TRY(read_ids(ids, where, p, err));
+    IQ_TRY(copy(text, &p->text, err));
+    IQ_TRY(read_params(line, where, d, p, err));
+    return write_params(p, err);
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return strcmp((*(const struct iq_prompt *const *)a)->id, (*(const struct iq_prompt *const *)b)->id);
+}
+
+static int check_unique(const struct iq_prompts *p, const char *path, struct iq_err *err)
+{
+    const struct iq_prompt **sorted = malloc((p->n + 1) * sizeof(struct iq_prompt *));
+    int status = IQ_OK;
+    if (!sorted) return iq_fail(err, IQ_MEMORY, "no memory for %u prompts", p->n);
+    for (uint32_t i = 0; i < p->n; i++) sorted[i] = &p->prompt[i];
+    qsort(sorted, p->n, sizeof *sorted, by_id);
+    for (uint32_t i = 1; i < p->n && status == IQ_OK; i++)
+        if (!strcmp(sorted[i]->id, sorted[i - 1]->id))
+            status = iq_fail(err, IQ_FORMAT, "%s: two prompts have the id \"%s\"", path, sorted[i]->id);
+    free(sorted);
+    return status;
+}
+
+static int read_lines(FILE *f, const char *path, const struct iq_prompt_defaults *d, struct iq_prompts *p,
+                      struct iq_err *err)
+{
+    char *line = NULL, where[512];
+    size_t cap = 0, total = 0;
+    int status = IQ_OK;
+    ssize_t n;
+    for (unsigned number = 1; status == IQ_OK && (n = getline(&line, &cap, f)) >= 0; number++) {
+        cJSON *json = NULL;
+        snprintf(where, sizeof where, "%s:%u", path, number);
+        if ((total += (size_t)n) > FILE_MAX)
+            status = iq_fail(err, IQ_LIMIT, "%s: more than %zu bytes of prompts", where, FILE_MAX);
+        if (status != IQ_OK || strspn(line, " \t\r\n") == (size_t)n) continue;
+        status = iq_json_parse(line, (size_t)n, where, &json, err);
+        if (status == IQ_OK) status = read_line(json, where, d, p, err);
+        iq_json_free(json);
+    }
+    if (status == IQ_OK && ferror(f))
+        status = iq_fail(err, IQ_IO, "%s: read failed: %s", path, strerror(errno));
+    free(line);
+    return status;
+}
+
+int iq_prompts_read(const char *path, const struct iq_prompt_defaults *d, struct iq_prompts *p,
+                    struct iq_err *err)
+{
+    FILE *f = fopen(path, "re");
+    if (!f) return iq_fail(err, IQ_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    int status = read_lines(f, path, d, p, err);
+    fclose(f);
+    if (status == IQ_OK && !p->n) status = iq_fail(err, IQ_FORMAT, "%s: no prompts in it", path);
+    return status == IQ_OK ? check_unique(p, path, err) : status;
+}
+
+int iq_prompts_one(const char *text, const struct iq_prompt_defaults *d, struct iq_prompts *all,
+                   struct iq_err *err)
+{
+    struct iq_prompt *p;
+    IQ_TRY(grow(all, &p, err));
+    IQ_TRY(copy("prompt", &p->id, err));
+    IQ_TRY(read_params(NULL, "prompt", d, p, err));
+    IQ_TRY(write_params(p, err));
+    if (d->raw || d->score) return copy(text, &p->text, err);
+    cJSON *m = cJSON_CreateObject();
+    p->messages = cJSON_CreateArray();
+    if (!m || !p->messages || !cJSON_AddItemToArray(p->messages, m) ||
+        !cJSON_AddStringToObject(m, "role", "user") || !cJSON_AddStringToObject(m, "content", text))
+        return iq_fail(err, IQ_MEMORY, "no memory for the prompt");
+    return IQ_OK;
+}
+
+int iq_prompts_recorded(const char *id, const char *params, const uint32_t *ids, uint32_t n,
+                        struct iq_prompts *all, struct iq_err *err)
+{
+    const struct iq_prompt_defaults none = {.top_p = 1};
+    struct iq_prompt *p;
+    cJSON *json;
+    char where[256];
+    snprintf(where, sizeof where, "request %.200s: params", id);
+    IQ_TRY(iq_json_parse(params, strlen(params), where, &json, err));
+    int status = grow(all, &p, err);
+    if (status == IQ_OK) status = copy(id, &p->id, err);
+    if (status == IQ_OK) status = read_params(json, where, &none, p, err);
+    if (status == IQ_OK) status = write_params(p, err);
+    iq_json_free(json);
+    for (uint32_t i = 0; status == IQ_OK && i < n; i++) status = iq_ids_put(&p->ids, ids[i], err);
+    return status;
+}
+
+/* ---- tokens ---- */
+
+int iq_prompts_tokenize(struct iq_prompts *all, const struct iq_model *m, struct iq_err *err)
+{
+    all->request = calloc(all->n ? all->n : 1, sizeof *all->request);
+    if (!all->request) return iq_fail(err, IQ_MEMORY, "no memory for %u requests", all->n);
+    for (uint32_t i = 0; i < all->n; i++) {
+        struct iq_prompt *p = &all->prompt[i];
+        int status = IQ_OK;
+        if (p->text)
+            status = iq_tokenizer_encode(m->tokenizer, p->text, strlen(p->text),
+                                         IQ_ENCODE_SPECIAL | IQ_ENCODE_PARSE, &p->ids, err);
+        if (p->messages) status = iq_chat_encode(m->chat, m->tokenizer, p->messages, &p->ids, err);
+        if (status != IQ_OK) {
+            iq_err_prefix(err, "prompt %s: ", p->id);
+            return status;
+        }
+        all->request[i] = p->request;
+        all->request[i].id = p->id;
+        all->request[i].params = p->params;
+        all->request[i].prompt = p->ids.id;
+        all->request[i].n_prompt = (uint32_t)p->ids.n;
+    }
+    return IQ_OK;
+}
+
+void iq_prompts_free(struct iq_prompts *all)
+{
+    for (uint32_t i = 0; i < all->n; i++) {
+        struct iq_prompt *p = &all->prompt[i];
+        free(p->id);
+        free(p->params);
+        free(p->text);
+        free(p->expect);
+        cJSON_Delete(p->messages);
+        iq_ids_free(&p->ids);
+    }
+    free(all->prompt);
+    free(all->request);
+    *all = (struct iq_prompts){0};
+}
+
+struct iq_digest iq_prompts_digest(const struct iq_prompts *all)
+{
+    struct iq_digest d[4] = {{0, 0}};
+    for (uint32_t i = 0; i < all->n; i++) {
+        const struct iq_prompt *p = &all->prompt[i];
+        d[1] = iq_digest_bytes(p->id, strlen(p->id));
+        d[2] = iq_digest_bytes(p->ids.id, p->ids.n * sizeof *p->ids.id);
+        d[3] = iq_digest_bytes(p->params, strlen(p->params));
+        d[0] = iq_digest_list(d, 4);
+    }
+    return d[0];
+}

@@ -1,0 +1,7 @@
+#include "kernels/cpu/vec_avx2.h"
+
+#include "kernels/cpu/attention_kernels.h"
+#include "kernels/cpu/features.h"
+
+const struct iq_variant iq__attention_avx2 = {
+    .kind = "attention", .name = IQ_ISA_NAME, .device = "cpu", .flags = IQ_V_GOLDEN, .run = run, .usable = iq_cpu_has_avx2,};

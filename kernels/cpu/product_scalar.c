@@ -1,0 +1,36 @@
+#include "kernels/arith.h"
+#include "kernels/cpu/vec_portable.h"
+#include "kernels/op.h"
+#include "kernels/tables.h"
+
+typedef int32_t vs __attribute__((vector_size(4 * VL)));
+typedef int8_t bytes __attribute__((vector_size(VL), aligned(1), may_alias));
+
+V_FN vf v_half(const uint16_t *p)
+{
+    vf o;
+    for (int l = 0; l < VL; l++) o[l] = iq_f16_to_f32(p[l]);
+    return o;
+}
+V_FN vf v_i8(const int8_t *p) { return __builtin_convertvector(*(const bytes *)p, vf); }
+V_FN vf v_bf16(vi d, int odd) { return (vf)(odd ? d & 0xffff0000u : d << 16); }
+V_FN vf v_nibble_at(vi d, unsigned shift) { return __builtin_convertvector((vs)(d >> shift & 15u), vf); }
+#define v_nibble(d, i) v_nibble_at(d, iq__nibble_shift(i))
+#define v_nibble8(d, i) v_sub(v_nibble(d, i), v_set1(8.0f))
+
+#define ALONE_V(R) ((R) == 1 ? 4 : 2)
+#define HALF_V(R) ALONE_V(R)
+#define MANY_V(R) ALONE_V(R)
+#define EACH_HALF(X)
+#define EACH_MANY(X) X(1) X(2) X(3) X(4)
+#define EACH_ALONE(X) EACH_MANY(X)
+#define ROWS_ALONE {4, 4, 4, 4, 4, 4}
+#define ROWS_MANY 4
+#include "kernels/cpu/product_kernels.h"
+
+const struct iq_variant iq__matmul_scalar = {.kind = "matmul",
+                                             .name = IQ_ISA_NAME,
+                                             .device = "cpu",
+                                             .flags = IQ_V_GOLDEN,
+                                             .run = run,
+                                             .supports = supports};

@@ -1,0 +1,85 @@
+/* The one dispatch point. A slot per (op, layer, rank) holds golden's variant; with nothing armed or tapped a dispatch
+ * is a load, a predicted branch and an indirect call. Nothing else in the engine knows that faults exist.
+ *
+ * Armed: golden's variant runs first, then each pick's variant on the same arguments; rows outside the pick's mask get
+ * golden's bits back; the firing log learns in how many rows a bit differs. Tapped: each chosen point of each row is
+ * digested into the cell matrix (and handed to `bytes` at level tensors).
+ */
+#ifndef IQ_DISPATCH_H
+#define IQ_DISPATCH_H
+
+#include "kernels/base/cell.h"
+#include "kernels/exec.h"
+#include "kernels/op.h"
+
+enum { IQ_WATCH_ARMED = 1, IQ_WATCH_TAPPED = 2 };
+
+struct iq_slots;
+
+struct iq_slot {
+    iq_run_fn *run;
+    uint32_t watched; /* IQ_WATCH_* */
+    uint16_t node;    /* node of point 0; the op's points follow */
+    uint16_t points;  /* points that exist here */
+    uint32_t tapped;  /* bit p: digest point p */
+    const struct iq_variant *variant, *reference;
+    const struct iq_kind *kind;
+    struct iq_slots *set;
+};
+
+/* One wrong (or worked-around) variant for one call. */
+struct iq_pick {
+    const struct iq_variant *variant;
+    const void *params;
+    void *state;
+    const uint64_t *rowmask; /* bit r: strikes row r; NULL: all */
+    uint32_t fault;          /* index in the plan */
+};
+
+enum { IQ_PICKS = 8 };
+
+/* Chooses picks for a call; host predicates only. In each row the last pick that covers it wins; a golden variant that
+ * wins (a workaround) leaves golden's bits there. Returns their number, at most
+ * IQ_PICKS, or -(an iq_status). */
+struct iq_selector {
+    void *self;
+    int (*pick)(void *self, const struct iq_site *, const void *args, struct iq_pick out[IQ_PICKS]);
+    bool (*may_strike)(void *self, enum iq_op_id op); /* decides which slots are armed */
+};
+
+/* Where taps put digests: cells[row.cell * nodes + node]. `bytes` may be NULL. */
+struct iq_tap {
+    struct iq_digest *cells;
+    uint32_t nodes;
+    void *self;
+    int (*bytes)(void *self, const struct iq_site *, uint32_t r, uint16_t node, struct iq_digest,
+                 const void *row, size_t n);
+    int (*fired)(void *self, const struct iq_site *, const struct iq_firing *);
+};
+
+int iq_slots_open(uint32_t layers, uint32_t ranks, struct iq_slots **out, struct iq_err *err);
+void iq_slots_close(struct iq_slots *);
+/* layer IQ_NO_LAYER for ops outside the layers. */
+struct iq_slot *iq_slots_at(struct iq_slots *, enum iq_op_id op, uint32_t layer, uint32_t rank);
+/* Sets golden's variant of a kind in every slot; IQ_ABI if it is not marked golden or couples rows. */
+int iq_slots_golden(struct iq_slots *, const struct iq_variant *, struct iq_err *);
+/* Between steps. NULL disarms. The selector and the tap are borrowed. */
+void iq_slots_arm(struct iq_slots *, const struct iq_selector *);
+void iq_slots_tap(struct iq_slots *, const struct iq_tap *);
+/* Points of a slot that are digested while a tap is set; 0: none. */
+void iq_slot_points(struct iq_slot *, uint16_t node, uint16_t points, uint32_t tapped);
+
+/* Digests whole logical rows that several ranks' slots wrote together: y (site->rows, n), row stride ld. Nothing happens
+ * without a tap. */
+int iq_tap_whole(const struct iq_site *, uint16_t node, const float *y, size_t ld, size_t n);
+
+int iq__dispatch_watched(struct iq_exec *, const struct iq_site *, const void *args);
+
+static inline int iq_dispatch(struct iq_exec *x, const struct iq_site *site, const void *args)
+{
+    const struct iq_slot *slot = site->slot;
+    if (__builtin_expect(!slot->watched, 1)) return slot->run(x, site, args, NULL, NULL);
+    return iq__dispatch_watched(x, site, args);
+}
+
+#endif

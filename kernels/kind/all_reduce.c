@@ -1,0 +1,83 @@
+/* The kind all_reduce: what taps, firing logs and triggers see of it, and its invariant. */
+#include "kernels/arith.h"
+#include "kernels/op.h"
+#include "kernels/ops/reduce.h"
+
+#include <string.h>
+
+static uint32_t rows(const void *args) { return ((const struct iq_all_reduce *)args)->rows; }
+
+static size_t row_bytes(const void *args, unsigned point)
+{
+    return point == 0 ? ((const struct iq_all_reduce *)args)->n * sizeof(float) : 0;
+}
+
+static const void *get(const void *args, unsigned point, uint32_t r, void *scratch)
+{
+    const struct iq_all_reduce *a = args;
+    (void)point, (void)scratch;
+    return a->y + r * a->ldy;
+}
+
+static void put(const void *args, unsigned point, uint32_t r, const void *bytes)
+{
+    const struct iq_all_reduce *a = args;
+    memcpy(a->y + r * a->ldy, bytes, row_bytes(args, point));
+}
+
+static const char *const fields[] = {"elements", "pieces", "units", "n", "bytes", NULL};
+
+/* elements: of one message, over all rows; bytes: the float32 bytes that one piece carries. */
+static uint64_t field(const void *args, unsigned index)
+{
+    const struct iq_all_reduce *a = args;
+    uint64_t elements = (uint64_t)a->rows * a->n;
+    const uint64_t value[] = {elements, a->pieces, a->units, a->n, elements * sizeof(float)};
+    return value[index];
+}
+
+/* The relative error of one rounding to the activation type, with room for a subnormal float16. */
+static double act_error(uint32_t act, double magnitude)
+{
+    switch (act) {
+    case IQ_ACT_BF16: return magnitude * 0x1p-8;
+    case IQ_ACT_F16: return magnitude * 0x1p-11 + 0x1p-25;
+    default: return 0;
+    }
+}
+
+/* In whatever order float32 adds n terms, the result lies within (n - 1) u' sum |x| of their sum, u' = 2^-23 leaving
+ * room for the higher terms; one rounding follows. Rows with a term or a sum that is not finite are not judged. */
+static int check(const void *args, struct iq_err *err)
+{
+    const struct iq_all_reduce *a = args;
+    for (uint32_t r = 0; r < a->rows; r++) {
+        for (uint32_t i = 0; i < a->n; i++) {
+            double sum = 0, size = 0, y = a->y[r * a->ldy + i];
+            for (uint32_t p = 0; p < a->pieces; p++) {
+                double x = a->piece[p].x[r * a->piece[p].ldx + i];
+                sum += x;
+                size += fabs(x);
+            }
+            double bound = a->pieces * 0x1p-23 * size + act_error(a->act, size);
+            if (!(size < (a->act == IQ_ACT_F16 ? 65504.0 : 0x1p127))) continue; /* overflow is not disorder */
+            if (!(fabs(y - sum) <= bound))
+                return iq_fail(err, IQ_MISMATCH,
+                               "all_reduce: row %u element %u: found %.9g, expected %.9g within %.3g in any "
+                               "order of the sum",
+                               r, i, y, sum, bound);
+        }
+    }
+    return IQ_OK;
+}
+
+const struct iq_kind iq__kind_all_reduce = {.name = "all_reduce",
+                                            .args_size = sizeof(struct iq_all_reduce),
+                                            .rows = rows,
+                                            .row_bytes = row_bytes,
+                                            .get = get,
+                                            .put = put,
+                                            .elem = sizeof(float),
+                                            .fields = fields,
+                                            .field = field,
+                                            .check = check};

@@ -1,0 +1,55 @@
+/* The kind attention: what taps, firing logs and triggers see of it. */
+#include "kernels/op.h"
+#include "kernels/ops/kv.h"
+
+#include <string.h>
+
+static uint32_t rows(const void *args) { return ((const struct iq_attention *)args)->rows; }
+
+static size_t row_bytes(const void *args, unsigned point)
+{
+    const struct iq_attention *a = args;
+    return point == 0 ? (size_t)a->heads * a->cache->head_dim * sizeof(float) : 0;
+}
+
+static const void *get(const void *args, unsigned point, uint32_t r, void *scratch)
+{
+    const struct iq_attention *a = args;
+    (void)point, (void)scratch;
+    return a->y + r * a->ldy;
+}
+
+static void put(const void *args, unsigned point, uint32_t r, const void *bytes)
+{
+    const struct iq_attention *a = args;
+    memcpy(a->y + r * a->ldy, bytes, row_bytes(args, point));
+}
+
+static const char *const fields[] = {"heads",  "kv_heads", "head_dim",    "window",
+                                     "seqs",   "rows",     "context_max", "context_min",
+                                     NULL};
+
+/* context_max, context_min: the longest and the shortest context that a sequence of the call reaches. */
+static uint64_t field(const void *args, unsigned index)
+{
+    const struct iq_attention *a = args;
+    uint64_t longest = 0, shortest = a->seqs ? UINT64_MAX : 0;
+    for (uint32_t s = 0; s < a->seqs; s++) {
+        uint64_t context = (uint64_t)a->seq[s].pos + a->seq[s].rows;
+        if (context > longest) longest = context;
+        if (context < shortest) shortest = context;
+    }
+    const uint64_t value[] = {a->heads, a->kv_heads, a->cache->head_dim, a->window,
+                              a->seqs,  a->rows,     longest,            shortest};
+    return value[index];
+}
+
+const struct iq_kind iq__kind_attention = {.name = "attention",
+                                           .args_size = sizeof(struct iq_attention),
+                                           .rows = rows,
+                                           .row_bytes = row_bytes,
+                                           .get = get,
+                                           .put = put,
+                                           .elem = sizeof(float),
+                                           .fields = fields,
+                                           .field = field};

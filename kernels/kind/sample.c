@@ -1,0 +1,61 @@
+/* The kind sample: what taps, firing logs and triggers see of it, and its invariants. */
+#include "kernels/op.h"
+#include "kernels/ops/sampling.h"
+
+#include <string.h>
+
+static uint32_t rows(const void *args) { return ((const struct iq_sample *)args)->rows; }
+static size_t row_bytes(const void *args, unsigned point) { return (void)args, point == 0 ? sizeof(uint32_t) : 0; }
+
+static const void *get(const void *args, unsigned point, uint32_t r, void *scratch)
+{
+    (void)point, (void)scratch;
+    return ((const struct iq_sample *)args)->token + r;
+}
+
+static void put(const void *args, unsigned point, uint32_t r, const void *bytes)
+{
+    (void)point;
+    memcpy(((const struct iq_sample *)args)->token + r, bytes, sizeof(uint32_t));
+}
+
+static const char *const fields[] = {"k", "vocab", NULL};
+
+static uint64_t field(const void *args, unsigned index)
+{
+    const struct iq_sample *a = args;
+    const uint64_t value[] = {a->k, a->vocab};
+    return value[index];
+}
+
+/* The token is in the vocabulary, no NaN, and among the candidates that the row allows. */
+static int check(const void *args, struct iq_err *err)
+{
+    const struct iq_sample *a = args;
+    for (uint32_t r = 0; r < a->rows; r++) {
+        uint32_t token = a->token[r];
+        if (token >= a->vocab)
+            return iq_fail(err, IQ_MISMATCH, "sample: row %u: token %u, expected one below %u", r, token, a->vocab);
+        float logit = a->logits[r * a->ld + token];
+        if (logit != logit) return iq_fail(err, IQ_MISMATCH, "sample: row %u: the logit of token %u is NaN", r, token);
+        uint32_t allowed = a->temperature[r] > 0 ? a->top_k[r] : 1;
+        if (allowed == 0) continue;
+        bool found = false;
+        for (uint32_t i = 0; i < allowed && i < a->k; i++) found |= a->ids[(size_t)r * a->k + i] == token;
+        if (!found)
+            return iq_fail(err, IQ_MISMATCH, "sample: row %u: token %u is not among the first %u candidates", r,
+                           token, allowed);
+    }
+    return IQ_OK;
+}
+
+const struct iq_kind iq__kind_sample = {.name = "sample",
+                                        .args_size = sizeof(struct iq_sample),
+                                        .rows = rows,
+                                        .row_bytes = row_bytes,
+                                        .get = get,
+                                        .put = put,
+                                        .elem = sizeof(uint32_t),
+                                        .fields = fields,
+                                        .field = field,
+                                        .check = check};

@@ -1,0 +1,43 @@
+/* The ops: each a place in the model, in execution order of one position. X(ID, name, kind, points...) */
+#ifndef IQ_OPS_LIST_H
+#define IQ_OPS_LIST_H
+
+/* A row-parallel product has a point per tree node that its rank owns. */
+#define IQ_PIECE_POINTS                                                                                      \
+    "y", "y1", "y2", "y3", "y4", "y5", "y6", "y7", "y8", "y9", "y10", "y11", "y12", "y13", "y14", "y15"
+
+#define IQ_OP_MAP(X)                                                                                         \
+    X(PREFIX, "prefix", "prefix", "blocks")                                                                  \
+    X(EMBED, "embed", "embed", "y")                                                                          \
+    X(ATTN_NORM, "attn_norm", "rmsnorm", "y")                                                                \
+    X(QKV, "qkv", "matmul", "q", "k", "v")                                                                   \
+    X(Q_NORM, "q_norm", "rmsnorm", "y")                                                                      \
+    X(K_NORM, "k_norm", "rmsnorm", "y")                                                                      \
+    X(ROPE, "rope", "rope", "q", "k")                                                                        \
+    X(KV_WRITE, "kv_write", "kv_write", "k", "v")                                                            \
+    X(ATTENTION, "attention", "attention", "y")                                                              \
+    X(ATTN_OUT, "attn_out", "matmul", IQ_PIECE_POINTS)                                                       \
+    X(ATTN_REDUCE, "attn_reduce", "all_reduce", "y")                                                         \
+    X(ATTN_ADD, "attn_add", "add", "y")                                                                      \
+    X(FFN_NORM, "ffn_norm", "rmsnorm", "y")                                                                  \
+    X(GATE_UP, "gate_up", "matmul", "gate", "up")                                                            \
+    X(ACT, "act", "swiglu", "y")                                                                             \
+    X(DOWN, "down", "matmul", IQ_PIECE_POINTS)                                                               \
+    X(FFN_REDUCE, "ffn_reduce", "all_reduce", "y")                                                           \
+    X(FFN_ADD, "ffn_add", "add", "y")                                                                        \
+    X(FINAL_NORM, "final_norm", "rmsnorm", "y")                                                              \
+    X(LM_HEAD, "lm_head", "matmul", "y")                                                                     \
+    X(TEMPER, "temper", "temper", "y")                                                                       \
+    X(TOPK, "topk", "topk", "candidates")                                                                    \
+    X(SAMPLE, "sample", "sample", "token")
+
+enum iq_op_id {
+#define X(id, ...) IQ_OP_##id,
+    IQ_OP_MAP(X)
+#undef X
+        IQ_OPS
+};
+
+#define IQ_OP_NONE 0xffff /* prev_op or next_op where there is none */
+
+#endif

@@ -1,0 +1,40 @@
+/* Where an op runs: what triggers are predicates over. The static part belongs to the slot; the dynamic part is made
+ * once per step; rows are borrowed for the call. */
+#ifndef IQ_SITE_H
+#define IQ_SITE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct iq_slot;
+
+enum iq_phase { IQ_PREFILL, IQ_DECODE };
+
+/* One row of the step's activations: one token of one request. */
+struct iq_row {
+    uint32_t request, session; /* index in the prompt set; the caller's session, 0 if none */
+    uint32_t pos, context;     /* token position; keys that it sees (pos + 1) */
+    uint32_t prompt, cached;   /* prompt length; tokens of it that a prefix hit brought */
+    uint32_t phase, attempt;   /* enum iq_phase; recomputations so far */
+    uint32_t cell;             /* row of the step in the cell matrix */
+    uint32_t top_k;            /* sampling, as the request asked */
+    float temperature, top_p, min_p;
+    uint64_t seed;
+};
+
+struct iq_step {
+    uint64_t step, clock_us;      /* ordinal since start; virtual or real time */
+    uint32_t batch, captured;     /* requests in the step; padded ("captured") batch size, >= batch */
+    uint32_t tokens, tp, tracing; /* rows; tensor-parallel ranks; 1 when level ops or tensors is recorded */
+    uint32_t evictions;           /* prefix blocks evicted since start */
+};
+
+struct iq_site {
+    uint16_t op, layer, rank, prev_op, next_op; /* enum iq_op_id; layer IQ_NO_LAYER outside the layers */
+    const struct iq_step *step;
+    const struct iq_row *row; /* (rows) of this call, in the order of the args' rows */
+    uint32_t rows;
+    struct iq_slot *slot;
+};
+
+#endif

@@ -1,0 +1,22 @@
+/* What each room of kernels hands to the registry: its table of variants (NULL-terminated, a kind's reference first)
+ * and its kinds. Internal to kernels. */
+#ifndef IQ_TABLES_H
+#define IQ_TABLES_H
+
+#include "kernels/op.h"
+
+extern const struct iq_variant *const iq__variants_attention[];
+extern const struct iq_kind iq__kind_kv_write, iq__kind_attention, iq__kind_all_reduce, iq__kind_prefix;
+
+extern const struct iq_variant *const iq__variants_sampling[];
+extern const struct iq_kind iq__kind_topk, iq__kind_sample;
+
+extern const struct iq_variant *const iq__variants_matmul[]; /* and embed */
+extern const struct iq_variant iq__matmul_reference, iq__matmul_scalar, iq__matmul_avx2, iq__matmul_avx512;
+extern const struct iq_variant iq__embed_reference;
+extern const struct iq_kind iq__kind_matmul, iq__kind_embed;
+
+extern const struct iq_variant *const iq__variants_vector[];
+extern const struct iq_kind iq__kind_rmsnorm, iq__kind_rope, iq__kind_add, iq__kind_swiglu, iq__kind_temper;
+
+#endif

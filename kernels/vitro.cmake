@@ -1,0 +1,1 @@
+target_sources(iq_kernels PRIVATE vitro.c vitro_data.c)

@@ -1,0 +1,1 @@
+"$INQUEST" doctor --optional | sed "s/^found  /missing/" | cut -c1-16

@@ -1,0 +1,2 @@
+mkdir empty
+PATH=$PWD/empty "$INQUEST" model fetch smollm2

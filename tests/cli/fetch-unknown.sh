@@ -1,0 +1,1 @@
+"$INQUEST" model fetch smolm2

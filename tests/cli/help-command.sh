@@ -1,0 +1,3 @@
+"$INQUEST" model fetch --help
+"$INQUEST" help model fetch > again
+"$INQUEST" model fetch --help | cmp - again

@@ -1,0 +1,1 @@
+"$INQUEST" help model

@@ -1,0 +1,1 @@
+"$INQUEST" model fetc smollm2

@@ -1,0 +1,262 @@
+/* Proof by exhaustion that exp, log, sin, cos and tanh of kernels/arith.h are correctly rounded.
+ *
+ *   prove_math FUNCTION|all [SLICE/OF [THREADS [STRIDE]]]   FUNCTION: exp log sin cos tanh
+ *
+ * Every input's result is compared with an independent evaluation: the C library's long double function decides when
+ * its value, moved by 2^-59 either way, rounds to one float32 (the library states errors below 2^-61 for 64-bit
+ * significands; each run measures some against MPFR); otherwise MPFR decides, with 300 bits. Where long double has
+ * fewer than 64 bits MPFR decides everything; built without MPFR, an undecided input is a failure.
+ * For exp the vector forms of every instruction set found here must give the same bits too.
+ * With STRIDE s only every s-th input is tried, and all of hard_cases.h and the special values.
+ * Output: one line a function. Exit status 1: an input is rounded wrong or undecided.
+ */
+#include "kernels/arith.h"
+#include "kernels/base/pool.h"
+#include "kernels/cpu/features.h"
+
+#include <float.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#ifdef IQ_HAVE_MPFR
+#include <mpfr.h>
+#endif
+
+static float own_exp(float x) { return iq_exp(x); }
+static float own_log(float x) { return iq_log(x); }
+static float own_sin(float x) { return iq_sin(x); }
+static float own_cos(float x) { return iq_cos(x); }
+static float own_tanh(float x) { return iq_tanh(x); }
+
+struct function {
+    const char *name;
+    float (*own)(float);
+    long double (*wide)(long double);
+#ifdef IQ_HAVE_MPFR
+    int (*exact)(mpfr_t, const mpfr_t, mpfr_rnd_t);
+#endif
+};
+
+#ifdef IQ_HAVE_MPFR
+#define ROW(f)                                                                                               \
+    {                                                                                                        \
+#f, own_##f, f##l, mpfr_##f                                                                          \
+    }
+#else
+#define ROW(f)                                                                                               \
+    {                                                                                                        \
+#f, own_##f, f##l                                                                                    \
+    }
+#endif
+static const struct function functions[] = {ROW(exp), ROW(log), ROW(sin), ROW(cos), ROW(tanh)};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+
+static const struct {
+    const char *name;
+    uint32_t bits;
+} hard[] = {
+#include "tests/exhaustive/hard_cases.h"
+    {NULL, 0},
+};
+
+/* Zeros, subnormals, the ends of the exponents, thresholds in the code and where results leave the float32 range. */
+static const uint32_t special[] = {
+    0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x807fffff, 0x00800000, 0x80800000,
+    0x3f800000, 0xbf800000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7f800001, 0xffc00000,
+    0x7fc00000, 0x7fffffff, 0xffffffff, 0x42b17217, 0x42b17218, 0x42b17219, 0xc2cff1b4, 0xc2cff1b5,
+    0xc2cff1b6, 0xc2aeac4f, 0xc2aeac50, 0xc2aeac51, 0x42d00000, 0xc2d00000, 0xc2d00001, 0x42b20000,
+    0x42b20001, 0x3f3504f2, 0x3f3504f3, 0x3f3504f4, 0x3f7fffff, 0x3f800001, 0x3f490fda, 0x3f490fdb,
+    0x3f490fdc, 0x3fc90fda, 0x3fc90fdb, 0x40490fda, 0x40490fdb, 0x40c90fdb, 0x4b800000, 0x5f000000,
+    0x38ffffff, 0x39000000, 0x41102cb3, 0x41102cb4, 0x411fffff, 0x41200000, 0x41200001, 0x33000000,
+    0x33000001, 0xb3000000, 0x33800000, 0xb3800001, 0x3eb17218, 0xbeb17218,
+};
+
+struct tally {
+    atomic_ullong tried, wrong, close, exact, vector;
+};
+
+struct work {
+    const struct function *f;
+    uint64_t begin, end, stride;
+    struct tally tally;
+};
+
+static void complain(const struct work *w, uint32_t u, float got, float want)
+{
+    if (atomic_fetch_add(&((struct work *)w)->tally.wrong, 1) < 20)
+        printf("%s(0x%08x = %a): got 0x%08x, want 0x%08x\n", w->f->name, u, (double)iq_bits_f32(u),
+               iq_f32_bits(got), iq_f32_bits(want));
+}
+
+#ifdef IQ_HAVE_MPFR
+static float exact(const struct function *f, float x)
+{
+    mpfr_t a, y;
+    mpfr_init2(a, 24);
+    mpfr_init2(y, 300);
+    mpfr_set_flt(a, x, MPFR_RNDN);
+    f->exact(y, a, MPFR_RNDN);
+    float result = mpfr_get_flt(y, MPFR_RNDN);
+    mpfr_clear(a);
+    mpfr_clear(y);
+    return result;
+}
+
+/* Largest relative error of the long double function over a sample, as a power of two. */
+static double wide_error(const struct function *f, double *worst)
+{
+    mpfr_t a, y, w;
+    mpfr_inits2(300, a, y, w, (mpfr_ptr)0);
+    *worst = 0;
+    for (uint32_t i = 0; i < 20000; i++) {
+        float x = iq_bits_f32(i * 214739u + 12345u);
+        long double wide = f->wide(x);
+        if (!isfinite(x) || !isfinite(wide) || wide == 0) continue;
+        mpfr_set_flt(a, x, MPFR_RNDN);
+        f->exact(y, a, MPFR_RNDN);
+        mpfr_set_ld(w, wide, MPFR_RNDN);
+        mpfr_sub(w, w, y, MPFR_RNDN);
+        mpfr_div(w, w, y, MPFR_RNDN);
+        double e = fabs(mpfr_get_d(w, MPFR_RNDN));
+        if (e > *worst) *worst = e;
+    }
+    mpfr_clears(a, y, w, (mpfr_ptr)0);
+    return log2(*worst);
+}
+#endif
+
+/* The float32 next to which both of wide (1 -+ margin) lie; false if they part. */
+static bool decided(long double wide, long double margin, float *out)
+{
+    float low = (float)(wide * (1 - margin)), high = (float)(wide * (1 + margin));
+    *out = low;
+    return low == high;
+}
+
+static void try_one(struct work *w, uint32_t u, float got)
+{
+    float x = iq_bits_f32(u), want;
+    long double wide = w->f->wide(x);
+    if (wide != wide) {
+        want = iq_nan();
+    } else if (LDBL_MANT_DIG < 64 || !decided(wide, 0x1p-53L, &want)) {
+        atomic_fetch_add(&w->tally.close, 1);
+        if (w->stride == 1) printf("    {\"%s\", 0x%08x},\n", w->f->name, u);
+        if (LDBL_MANT_DIG < 64 || !decided(wide, 0x1p-59L, &want)) {
+            atomic_fetch_add(&w->tally.exact, 1);
+#ifdef IQ_HAVE_MPFR
+            want = exact(w->f, x);
+#else
+            printf("%s(0x%08x): undecided in long double; build with libmpfr-dev\n", w->f->name, u);
+            want = iq_bits_f32(~iq_f32_bits(got));
+#endif
+        }
+    }
+    if (iq_f32_bits(got) != iq_f32_bits(want)) complain(w, u, got, want);
+}
+
+void iq__test_exp_avx512(const float *x, float *y, size_t n);
+void iq__test_exp_avx2(const float *x, float *y, size_t n);
+void iq__test_exp_scalar(const float *x, float *y, size_t n);
+
+enum { BATCH = 1024 };
+
+static void try_vectors(struct work *w, const float *x, const float *own)
+{
+    static const struct {
+        bool (*usable)(void);
+        void (*run)(const float *, float *, size_t);
+    } isa[] = {
+#ifdef __x86_64__
+        {iq_cpu_has_avx512, iq__test_exp_avx512},
+        {iq_cpu_has_avx2, iq__test_exp_avx2},
+#endif
+        {NULL, iq__test_exp_scalar},
+    };
+    float y[BATCH];
+    for (size_t k = 0; k < sizeof isa / sizeof *isa; k++) {
+        if (isa[k].usable && !isa[k].usable()) continue;
+        isa[k].run(x, y, BATCH);
+        for (int i = 0; i < BATCH; i++)
+            if (iq_f32_bits(y[i]) != iq_f32_bits(own[i])) complain(w, iq_f32_bits(x[i]), y[i], own[i]);
+        atomic_fetch_add(&w->tally.vector, BATCH);
+    }
+}
+
+/* Inputs begin + (first + i) stride, i < BATCH; a batch past the end repeats the last one. */
+static void try_batch(struct work *w, uint64_t first)
+{
+    uint32_t u[BATCH];
+    float x[BATCH], y[BATCH];
+    uint64_t n = (w->end - w->begin + w->stride - 1) / w->stride;
+    for (int i = 0; i < BATCH; i++) {
+        uint64_t at = first + (uint64_t)i < n ? first + (uint64_t)i : n - 1;
+        u[i] = (uint32_t)(w->begin + at * w->stride);
+        x[i] = iq_bits_f32(u[i]);
+        y[i] = w->f->own(x[i]);
+        if (first + (uint64_t)i < n) try_one(w, u[i], y[i]);
+    }
+    if (w->f->own == own_exp) try_vectors(w, x, y);
+    atomic_fetch_add(&w->tally.tried, n - first < BATCH ? n - first : BATCH);
+}
+
+static void part(void *ctx, int index, int parts)
+{
+    struct work *w = ctx;
+    uint64_t n = (w->end - w->begin + w->stride - 1) / w->stride;
+    for (uint64_t first = (uint64_t)index * BATCH; first < n; first += (uint64_t)parts * BATCH)
+        try_batch(w, first);
+}
+
+static bool prove(const struct function *f, uint64_t slice, uint64_t of, uint64_t stride,
+                  struct iq_pool *pool)
+{
+    struct work w = {.f = f, .begin = (slice << 32) / of, .end = ((slice + 1) << 32) / of, .stride = stride};
+    for (size_t i = 0; i < sizeof special / sizeof *special; i++)
+        try_one(&w, special[i], f->own(iq_bits_f32(special[i])));
+    for (size_t i = 0; hard[i].name; i++)
+        if (strcmp(hard[i].name, f->name) == 0) try_one(&w, hard[i].bits, f->own(iq_bits_f32(hard[i].bits)));
+    w.tally.close = w.tally.exact = 0;
+    iq_pool_run(pool, part, &w);
+    bool accurate = true;
+    printf("%-4s slice %llu/%llu stride %llu: %llu inputs, %llu wrong, %llu within 2^-53 of a boundary, %llu "
+           "decided "
+           "by MPFR, %llu vector results",
+           f->name, (unsigned long long)slice, (unsigned long long)of, (unsigned long long)stride,
+           w.tally.tried, w.tally.wrong, w.tally.close, w.tally.exact, w.tally.vector);
+#ifdef IQ_HAVE_MPFR
+    double worst, log = wide_error(f, &worst);
+    accurate = worst < 0x1p-60;
+    printf("; long double within 2^%.2f", log);
+#endif
+    printf("\n");
+    fflush(stdout);
+    return w.tally.wrong == 0 && accurate;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long long slice = 0, of = 1, stride = 1;
+    int threads = argc > 3 ? atoi(argv[3]) : 1;
+    if (argc > 4) stride = strtoull(argv[4], NULL, 10);
+    if (argc < 2 || (argc > 2 && sscanf(argv[2], "%llu/%llu", &slice, &of) != 2) || of == 0 || of > 65536 ||
+        slice >= of || stride == 0 || stride > 1u << 24) {
+        fprintf(stderr, "usage: prove_math exp|log|sin|cos|tanh|all [SLICE/OF [THREADS [STRIDE]]]\n");
+        return 2;
+    }
+    struct iq_pool *pool;
+    struct iq_err err = {0};
+    if (iq_pool_open(threads, &pool, &err) != IQ_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 2;
+    }
+    bool good = true, known = false;
+    for (int i = 0; i < FUNCTIONS; i++) {
+        if (strcmp(argv[1], "all") != 0 && strcmp(argv[1], functions[i].name) != 0) continue;
+        known = true;
+        if (!prove(&functions[i], slice, of, stride, pool)) good = false;
+    }
+    iq_pool_close(pool);
+    if (!known) fprintf(stderr, "unknown function %s: exp, log, sin, cos, tanh or all\n", argv[1]);
+    return known ? !good : 2;
+}

@@ -1,0 +1,3 @@
+#include "kernels/cpu/vec_avx512.h"
+
+#include "tests/exhaustive/vector_exp.h"

@@ -1,0 +1,3 @@
+#include "kernels/cpu/vec_portable.h"
+
+#include "tests/exhaustive/vector_exp.h"

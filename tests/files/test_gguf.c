@@ -1,0 +1,565 @@
+#define _GNU_SOURCE
+#include "engine/files/model_file.h"
+#include "tests/files/make_model.h"
+#include "tests/files/scratch.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- a hand-made file ---- */
+
+struct gguf {
+    struct iq_buf keys, tensors, data;
+    uint64_t n_keys, n_tensors;
+};
+
+static struct gguf blank(void)
+{
+    return (struct gguf){.keys = IQ_BUF(1 << 24), .tensors = IQ_BUF(1 << 24), .data = IQ_BUF(1 << 24)};
+}
+
+static void describe(struct gguf *g, const char *name, uint32_t rank, const uint64_t *ne, uint32_t type,
+                     uint64_t offset)
+{
+    iq_test_put_text(&g->tensors, name);
+    iq_test_put_u32(&g->tensors, rank);
+    for (uint32_t i = 0; i < rank; i++) iq_test_put_u64(&g->tensors, ne[i]);
+    iq_test_put_u32(&g->tensors, type);
+    iq_test_put_u64(&g->tensors, offset);
+    g->n_tensors++;
+}
+
+static void key(struct gguf *g, const char *name, uint32_t type)
+{
+    iq_test_put_text(&g->keys, name);
+    iq_test_put_u32(&g->keys, type);
+    g->n_keys++;
+}
+
+static void data(struct gguf *g, size_t n)
+{
+    for (size_t i = 0; i < n; i++) iq_buf_put(&g->data, "\x3f", 1);
+}
+
+static const char *write_out(struct gguf *g, const char *name)
+{
+    struct iq_buf b = IQ_BUF(1 << 26);
+    iq_buf_put(&b, "GGUF", 4);
+    iq_test_put_u32(&b, 3);
+    iq_test_put_u64(&b, g->n_tensors);
+    iq_test_put_u64(&b, g->n_keys);
+    iq_buf_put(&b, g->keys.data, g->keys.len);
+    iq_buf_put(&b, g->tensors.data, g->tensors.len);
+    while (b.len % 32 && !iq_buf_put(&b, "", 1)) {}
+    iq_buf_put(&b, g->data.data, g->data.len);
+    const char *path = iq_scratch(name);
+    iq_spill(path, b.data, b.len);
+    iq_buf_free(&b);
+    iq_buf_free(&g->keys);
+    iq_buf_free(&g->tensors);
+    iq_buf_free(&g->data);
+    return path;
+}
+
+/* Opening must fail with this status, and the sentence must hold both parts. */
+static void refuse(const char *path, int status, const char *says, const char *also)
+{
+    struct iq_err err = {0};
+    struct iq_model_file *m = (struct iq_model_file *)&err;
+    int got = iq_model_file_open(path, &m, &err);
+    ck_assert_msg(got == status, "found status %d (%s), expected %d with '%s'", got, err.text, status, says);
+    ck_assert_ptr_null(m);
+    ck_assert_msg(strstr(err.text, says) && strstr(err.text, also), "'%s' lacks '%s' or '%s'", err.text, says,
+                  also);
+}
+
+static struct iq_model_file *take(const char *path)
+{
+    struct iq_err err = {0};
+    struct iq_model_file *m;
+    ck_assert_msg(iq_model_file_open(path, &m, &err) == IQ_OK, "%s", err.text);
+    return m;
+}
+
+/* ---- reports: R2 ---- */
+
+static const struct {
+    uint32_t rank;
+    uint64_t ne[5];
+    uint32_t type;
+    const char *says;
+} bad_dims[] = {
+    {2, {4, 0}, 0, "dimension 1 is 0"},
+    {1, {0}, 0, "dimension 0 is 0"},
+    {4, {4, 1, 1, 0}, 0, "dimension 3 is 0"},
+    {3, {4, (1 << 30) - 1, (1 << 30) + 1}, 0, "18446744073709551600 bytes"},
+    {3, {4, 1 << 30, 1 << 30}, 0, "wrap around 2^64"},
+    {2, {UINT64_C(1) << 62, 4}, 0, "wrap around 2^64"},
+    {2, {UINT64_C(1) << 63, 2}, 0, "wrap around 2^64"},
+    {4, {1 << 16, 1 << 16, 1 << 16, 1 << 16}, 0, "wrap around 2^64"},
+    {4, {32, 1 << 30, 1 << 30, 1}, 8, "wrap around 2^64"},
+    {2, {UINT64_MAX, 1}, 1, "wrap around 2^64"},
+    {1, {UINT64_MAX}, 24, "bytes at offset"},
+    {1, {65}, 0, "bytes at offset"},
+    {1, {33}, 8, "a multiple of 32"},
+    {1, {32}, 99, "unknown type 99"},
+    {1, {32}, 4, "unknown type 4"},
+    {0, {0}, 0, "0 dimensions"},
+    {5, {1, 1, 1, 1, 1}, 0, "5 dimensions"},
+};
+
+START_TEST(bad_dimensions_are_refused_with_the_tensor)
+{
+    struct gguf g = blank();
+    describe(&g, "good", 1, (uint64_t[]){8}, 0, 0);
+    describe(&g, "bad", bad_dims[_i].rank, bad_dims[_i].ne, bad_dims[_i].type, 32);
+    data(&g, 256);
+    const char *path = write_out(&g, "m.gguf");
+    iq_limit_memory(256 << 20);
+    bool unknown = strstr(bad_dims[_i].says, "unknown") != NULL;
+    refuse(path, unknown ? IQ_UNSUPPORTED : IQ_FORMAT, bad_dims[_i].says, "`bad`");
+}
+END_TEST
+
+static const struct {
+    const char *name;
+    uint32_t type;
+    uint64_t value;
+    const char *says;
+} bad_alignment[] = {
+    {"wrong type: string", 8, 0, "type string"},    {"wrong type: u64", 10, 32, "type u64"},
+    {"wrong type: f32", 6, 0x42000000, "type f32"}, {"zero", 4, 0, "found 0"},
+    {"no power of two", 4, 24, "a power of two"},   {"below 8", 4, 4, "found 4"},
+    {"huge", 4, 1u << 31, "found 2147483648"},
+};
+
+START_TEST(a_wrong_alignment_is_refused_with_its_offset)
+{
+    struct gguf g = blank();
+    key(&g, "general.alignment", bad_alignment[_i].type);
+    size_t size = bad_alignment[_i].type == 4 || bad_alignment[_i].type == 6 ? 4 : 8;
+    iq_buf_put(&g.keys, &bad_alignment[_i].value, size);
+    describe(&g, "t", 1, (uint64_t[]){8}, 0, 0);
+    data(&g, 64);
+    refuse(write_out(&g, "m.gguf"), IQ_FORMAT, bad_alignment[_i].says, "offset");
+}
+END_TEST
+
+START_TEST(an_array_longer_than_the_file_is_refused_without_allocation)
+{
+    static const uint64_t lengths[] = {UINT64_C(1) << 58, UINT64_MAX, UINT64_C(1) << 61,
+                                       (UINT64_C(1) << 61) + 1, 1000};
+    static const uint32_t elements[] = {0, 4, 6, 7, 8, 10, 12};
+    iq_limit_memory(256 << 20);
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
+        for (size_t e = 0; e < sizeof elements / sizeof *elements; e++) {
+            struct gguf g = blank();
+            key(&g, "a.b", 9);
+            iq_test_put_u32(&g.keys, elements[e]);
+            iq_test_put_u64(&g.keys, lengths[l]);
+            data(&g, 64);
+            refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "key `a.b`", "offset");
+        }
+}
+END_TEST
+
+START_TEST(ten_thousand_nested_arrays_are_refused_at_once)
+{
+    struct gguf g = blank();
+    key(&g, "a.b", 9);
+    for (int i = 0; i < 10000; i++) iq_test_put_u32(&g.keys, 9), iq_test_put_u64(&g.keys, 1);
+    iq_test_put_u32(&g.keys, 0);
+    iq_test_put_u64(&g.keys, 0);
+    const char *path = write_out(&g, "m.gguf");
+    iq_limit_memory(256 << 20);
+    refuse(path, IQ_UNSUPPORTED, "array of arrays", "offset 39");
+}
+END_TEST
+
+START_TEST(counts_that_cannot_fit_are_refused)
+{
+    static const uint64_t counts[] = {UINT64_MAX, UINT64_C(1) << 60, 1000000};
+    iq_limit_memory(256 << 20);
+    for (size_t i = 0; i < 6; i++) {
+        struct gguf g = blank();
+        data(&g, 64);
+        *(i < 3 ? &g.n_tensors : &g.n_keys) = counts[i % 3];
+        refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "do not fit", "offset 8");
+    }
+}
+END_TEST
+
+START_TEST(text_lengths_beyond_the_file_are_refused)
+{
+    static const uint64_t lengths[] = {UINT64_MAX, UINT64_C(1) << 63, 1 << 20};
+    for (size_t i = 0; i < 3; i++) {
+        struct gguf g = blank();
+        key(&g, "a", 8);
+        iq_test_put_u64(&g.keys, lengths[i]);
+        data(&g, 32);
+        refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "ends inside", "offset");
+        g = blank();
+        iq_test_put_u64(&g.keys, lengths[i]); /* the key's own name */
+        g.n_keys = 1;
+        data(&g, 32);
+        refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "offset 32", "a key");
+        g = blank();
+        key(&g, "a", 9);
+        iq_test_put_u32(&g.keys, 8);
+        iq_test_put_u64(&g.keys, 2);
+        iq_test_put_text(&g.keys, "x");
+        iq_test_put_u64(&g.keys, lengths[i]);
+        data(&g, 32);
+        refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "in an array", "offset");
+    }
+}
+END_TEST
+
+/* ---- reports: R5 ---- */
+
+START_TEST(a_second_tensor_of_a_name_is_refused)
+{
+    struct gguf g = blank();
+    describe(&g, "output.weight", 1, (uint64_t[]){8}, 0, 0);
+    describe(&g, "output.weight", 1, (uint64_t[]){8}, 0, 32);
+    data(&g, 64);
+    refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "second tensor `output.weight`", "m.gguf");
+}
+END_TEST
+
+START_TEST(a_second_key_of_a_name_is_refused)
+{
+    static const char *const names[] = {"llama.block_count", "general.alignment", "split.count"};
+    for (size_t i = 0; i < 3; i++) {
+        struct gguf g = blank();
+        iq_test_key_u32(&g.keys, names[i], 32);
+        iq_test_key_u32(&g.keys, "other", 1);
+        iq_test_key_u32(&g.keys, names[i], 32); /* even with the same value */
+        g.n_keys = 3;
+        char says[80];
+        snprintf(says, sizeof says, "second key `%s`", names[i]);
+        refuse(write_out(&g, "m.gguf"), IQ_FORMAT, says, "offset");
+    }
+}
+END_TEST
+
+START_TEST(tensors_that_overlap_are_refused)
+{
+    struct gguf g = blank();
+    describe(&g, "a", 1, (uint64_t[]){16}, 0, 0);
+    describe(&g, "b", 1, (uint64_t[]){8}, 0, 32);
+    data(&g, 64);
+    refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "tensor `b` lies inside", "`a`");
+}
+END_TEST
+
+START_TEST(an_offset_off_the_alignment_is_refused)
+{
+    struct gguf g = blank();
+    describe(&g, "a", 1, (uint64_t[]){4}, 0, 16);
+    data(&g, 64);
+    refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "tensor `a`", "multiple of the alignment 32");
+}
+END_TEST
+
+START_TEST(names_with_control_characters_or_bad_utf8_are_refused)
+{
+    static const char *const names[] = {"", "a\x1b[31m", "a\nb", "\xff", "\xc0\x80", "a\x7f"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct gguf g = blank();
+        describe(&g, names[i], 1, (uint64_t[]){8}, 0, 0);
+        data(&g, 32);
+        refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "a tensor's name", "offset");
+    }
+}
+END_TEST
+
+START_TEST(what_is_no_gguf_is_refused_by_name)
+{
+    iq_spill(iq_scratch("a.gguf"), "GGML....................", 24);
+    refuse(iq_scratch("a.gguf"), IQ_FORMAT, "no GGUF magic", "a.gguf");
+    iq_spill(iq_scratch("b.gguf"), "GGUF\1\0\0\0................", 24);
+    refuse(iq_scratch("b.gguf"), IQ_UNSUPPORTED, "GGUF version 1", "expected 2 or 3");
+    iq_spill(iq_scratch("c.gguf"), "GGUF\0\0\0\3................", 24);
+    refuse(iq_scratch("c.gguf"), IQ_UNSUPPORTED, "big-endian", "c.gguf");
+    iq_spill(iq_scratch("d.gguf"), "GG", 2);
+    refuse(iq_scratch("d.gguf"), IQ_FORMAT, "no GGUF magic", "d.gguf");
+    iq_spill(iq_scratch("e.gguf"), "", 0);
+    refuse(iq_scratch("e.gguf"), IQ_FORMAT, "is empty", "e.gguf");
+    refuse(iq_scratch("none.gguf"), IQ_NOT_FOUND, "none.gguf", "cannot be opened");
+    refuse("/dev/null", IQ_IO, "no regular file", "/dev/null");
+}
+END_TEST
+
+START_TEST(every_prefix_of_a_file_is_refused_or_whole)
+{
+    struct iq_test_spec s = iq_test_spec_default();
+    struct iq_err err = {0};
+    s.vocab = 270, s.layers = 1, s.format = IQ_Q4_1;
+    ck_assert_int_eq(iq_test_write_model(iq_scratch("m.gguf"), &s, 1, &err), IQ_OK);
+    size_t n;
+    char *bytes = iq_slurp(iq_scratch("m.gguf"), &n);
+    for (size_t cut = 0; cut < n; cut += cut < 9000 ? 7 : 997) {
+        iq_spill(iq_scratch("cut.gguf"), bytes, cut);
+        refuse(iq_scratch("cut.gguf"), IQ_FORMAT, "cut.gguf", "");
+    }
+    free(bytes);
+}
+END_TEST
+
+START_TEST(flipped_bits_never_crash)
+{
+    struct iq_test_spec s = iq_test_spec_default();
+    s.vocab = 262, s.layers = 1;
+    ck_assert_int_eq(iq_test_write_model(iq_scratch("m.gguf"), &s, 1, NULL), IQ_OK);
+    size_t n;
+    char *bytes = iq_slurp(iq_scratch("m.gguf"), &n);
+    for (size_t bit = 0; bit < 8 * 6000; bit += 13) {
+        struct iq_model_file *m;
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+        iq_spill(iq_scratch("bit.gguf"), bytes, n);
+        if (iq_model_file_open(iq_scratch("bit.gguf"), &m, NULL) == IQ_OK) iq_model_file_close(m);
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    free(bytes);
+}
+END_TEST
+
+/* ---- reports: R4 ---- */
+
+static struct iq_test_spec three_shards(void)
+{
+    struct iq_test_spec s = iq_test_spec_default();
+    s.format = IQ_Q8_0, s.shards = 3;
+    char stem[512];
+    snprintf(stem, sizeof stem, "%s/m", iq_scratch_dir("set"));
+    ck_assert_int_eq(iq_test_write_model(stem, &s, 5, NULL), IQ_OK);
+    return s;
+}
+
+static void equal_models(struct iq_model_file *a, struct iq_model_file *b)
+{
+    ck_assert_uint_eq(iq_model_tensor_count(a), iq_model_tensor_count(b));
+    for (size_t i = 0; i < iq_model_tensor_count(a); i++) {
+        const struct iq_tensor *x = iq_model_tensor_at(a, i), *y = iq_model_tensor_peek(b, x->name);
+        ck_assert_msg(y != NULL, "%s", x->name);
+        ck_assert(x->nbytes == y->nbytes && x->format == y->format && !memcmp(x->bytes, y->bytes, x->nbytes));
+        ck_assert(!memcmp(x->dim, y->dim, sizeof x->dim));
+    }
+    ck_assert_uint_eq(iq_model_meta_count(a), iq_model_meta_count(b));
+    for (size_t i = 0; i < iq_model_meta_count(a); i++) {
+        const struct iq_meta *x = iq_model_meta_at(a, i), *y = iq_model_meta_find(b, x->key);
+        ck_assert(y && x->type == y->type && x->n == y->n);
+    }
+}
+
+START_TEST(a_split_set_equals_the_single_file_by_any_door)
+{
+    struct iq_test_spec s = three_shards();
+    s.shards = 0;
+    ck_assert_int_eq(iq_test_write_model(iq_scratch("one.gguf"), &s, 5, NULL), IQ_OK);
+    struct iq_model_file *one = take(iq_scratch("one.gguf"));
+    static const char *const doors[] = {"set/m-00001-of-00003.gguf", "set/m-00002-of-00003.gguf",
+                                        "set/m-00003-of-00003.gguf", "set", "set/"};
+    for (size_t i = 0; i < sizeof doors / sizeof *doors; i++) {
+        struct iq_model_file *set = take(iq_scratch(doors[i]));
+        equal_models(one, set);
+        ck_assert_uint_eq(iq_model_file_count(set), 3);
+        iq_model_file_close(set);
+    }
+    iq_model_file_close(one);
+}
+END_TEST
+
+START_TEST(a_missing_shard_is_named)
+{
+    three_shards();
+    unlink(iq_scratch("set/m-00003-of-00003.gguf"));
+    refuse(iq_scratch("set/m-00001-of-00003.gguf"), IQ_NOT_FOUND, "m-00003-of-00003.gguf", "missing");
+    refuse(iq_scratch("set/m-00002-of-00003.gguf"), IQ_NOT_FOUND, "m-00003-of-00003.gguf", "missing");
+    refuse(iq_scratch("set"), IQ_NOT_FOUND, "m-00003-of-00003.gguf", "missing");
+    unlink(iq_scratch("set/m-00001-of-00003.gguf"));
+    refuse(iq_scratch("set"), IQ_NOT_FOUND, "m-00001-of-00003.gguf", "missing");
+}
+END_TEST
+
+/* Sets a shard's u16 or i32 key in place. */
+static void poke(const char *path, const char *name, uint16_t value)
+{
+    size_t n;
+    char *bytes = iq_slurp(path, &n), *at = memmem(bytes, n, name, strlen(name));
+    ck_assert_ptr_nonnull(at);
+    memcpy(at + strlen(name) + 4, &value, sizeof value);
+    iq_spill(path, bytes, n);
+    free(bytes);
+}
+
+START_TEST(shards_that_disagree_on_the_count_are_named)
+{
+    three_shards();
+    poke(iq_scratch("set/m-00002-of-00003.gguf"), "split.count", 4);
+    refuse(iq_scratch("set"), IQ_MISMATCH, "m-00002-of-00003.gguf", "split.count is 4");
+    poke(iq_scratch("set/m-00002-of-00003.gguf"), "split.count", 3);
+    poke(iq_scratch("set/m-00003-of-00003.gguf"), "split.tensors.count", 7);
+    refuse(iq_scratch("set"), IQ_MISMATCH, "m-00003-of-00003.gguf", "split.tensors.count is 7");
+    for (int i = 1; i <= 3; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "set/m-%05d-of-00003.gguf", i);
+        poke(iq_scratch(name), "split.tensors.count", 20);
+    }
+    refuse(iq_scratch("set"), IQ_MISMATCH, "m-00001-of-00003.gguf", "hold 21 tensors");
+}
+END_TEST
+
+START_TEST(a_copied_shard_is_named)
+{
+    three_shards();
+    size_t n;
+    char *bytes = iq_slurp(iq_scratch("set/m-00002-of-00003.gguf"), &n);
+    iq_spill(iq_scratch("set/m-00003-of-00003.gguf"), bytes, n);
+    refuse(iq_scratch("set/m-00001-of-00003.gguf"), IQ_MISMATCH, "m-00003-of-00003.gguf", "split.no is 1");
+    iq_spill(iq_scratch("alone.gguf"), bytes, n);
+    refuse(iq_scratch("alone.gguf"), IQ_MISMATCH, "shard 2 of 3", "-00002-of-00003.gguf");
+    poke(iq_scratch("set/m-00003-of-00003.gguf"), "split.no", 2); /* and with its number mended */
+    refuse(iq_scratch("set/m-00001-of-00003.gguf"), IQ_FORMAT, "second tensor", "m-00002-of-00003.gguf");
+    poke(iq_scratch("set/m-00003-of-00003.gguf"), "split.no", 3);
+    refuse(iq_scratch("set"), IQ_FORMAT, "split.no", "found 3");
+    free(bytes);
+}
+END_TEST
+
+START_TEST(a_folder_with_two_models_asks_for_the_file)
+{
+    three_shards();
+    struct iq_test_spec s = iq_test_spec_default();
+    ck_assert_int_eq(iq_test_write_model(iq_scratch("set/other.gguf"), &s, 5, NULL), IQ_OK);
+    refuse(iq_scratch("set"), IQ_USAGE, "different models", "name the file");
+}
+END_TEST
+
+/* ---- access ---- */
+
+START_TEST(getters_read_every_type_and_refuse_the_wrong_one)
+{
+    struct gguf g = blank();
+    struct iq_err err = {0};
+    iq_test_key_u32(&g.keys, "u32", 7);
+    iq_test_key_f32(&g.keys, "f32", 0.5f);
+    iq_test_key_bool(&g.keys, "bool", true);
+    iq_test_key_text(&g.keys, "text", "abc");
+    g.n_keys = 4;
+    key(&g, "i32", 5), iq_test_put_u32(&g.keys, (uint32_t)-3);
+    key(&g, "nan", 6), iq_test_put_u32(&g.keys, 0x7fc00000);
+    key(&g, "list", 9), iq_test_put_u32(&g.keys, 8), iq_test_put_u64(&g.keys, 2),
+        iq_test_put_text(&g.keys, "x"), iq_test_put_text(&g.keys, "yz");
+    key(&g, "ints", 9), iq_test_put_u32(&g.keys, 5), iq_test_put_u64(&g.keys, 2), iq_test_put_u32(&g.keys, 9),
+        iq_test_put_u32(&g.keys, (uint32_t)-1);
+    struct iq_model_file *m = take(write_out(&g, "m.gguf"));
+    uint64_t u = 0;
+    double d = 0;
+    bool b = false, found;
+    struct iq_text t = {0};
+    struct iq_array a = {0};
+    ck_assert(iq_model_u64(m, "u32", 0, 9, &u, &found, &err) == IQ_OK && found && u == 7);
+    ck_assert(iq_model_u64(m, "u32", 0, 6, &u, &found, &err) == IQ_FORMAT);
+    ck_assert(iq_model_u64(m, "i32", 0, 9, &u, NULL, &err) == IQ_FORMAT && strstr(err.text, "found -3"));
+    ck_assert(iq_model_u64(m, "f32", 0, 9, &u, NULL, &err) == IQ_FORMAT && strstr(err.text, "type f32"));
+    ck_assert(iq_model_u64(m, "absent", 0, 9, &u, &found, &err) == IQ_OK && !found && u == 7);
+    ck_assert(iq_model_f64(m, "f32", 0, 1, &d, NULL, &err) == IQ_OK && d == 0.5);
+    ck_assert(iq_model_f64(m, "i32", -5, 1, &d, NULL, &err) == IQ_OK && d == -3);
+    ck_assert(iq_model_f64(m, "nan", -1e300, 1e300, &d, NULL, &err) == IQ_FORMAT);
+    ck_assert(iq_model_bool(m, "bool", &b, NULL, &err) == IQ_OK && b);
+    ck_assert(iq_model_bool(m, "u32", &b, NULL, &err) == IQ_FORMAT);
+    ck_assert(iq_model_text(m, "text", &t, NULL, &err) == IQ_OK && t.n == 3 && !memcmp(t.s, "abc", 3));
+    ck_assert(iq_model_text(m, "list", &t, NULL, &err) == IQ_FORMAT && strstr(err.text, "array of string"));
+    ck_assert(iq_model_array(m, "list", IQ_META_STRING, &a, NULL, &err) == IQ_OK && a.n == 2);
+    ck_assert(iq_array_next_text(&a).n == 1 && iq_array_next_text(&a).n == 2 &&
+              iq_array_next_text(&a).n == 0);
+    ck_assert(iq_model_array(m, "ints", IQ_META_I64, &a, NULL, &err) == IQ_OK);
+    ck_assert(iq_array_next_i64(&a) == 9 && iq_array_next_i64(&a) == -1 && iq_array_next_i64(&a) == 0);
+    ck_assert(iq_model_array(m, "ints", IQ_META_STRING, &a, NULL, &err) == IQ_FORMAT);
+    iq_model_file_close(m);
+}
+END_TEST
+
+static void collect(void *ctx, bool tensor, const char *name)
+{
+    iq_buf_printf(ctx, "%s%s;", tensor ? "T:" : "", name);
+}
+
+START_TEST(what_nothing_read_is_listed)
+{
+    struct gguf g = blank();
+    iq_test_key_u32(&g.keys, "read.me", 1);
+    iq_test_key_u32(&g.keys, "forgotten", 1);
+    g.n_keys = 2;
+    describe(&g, "used", 1, (uint64_t[]){8}, 0, 0);
+    describe(&g, "unused", 1, (uint64_t[]){8}, 0, 32);
+    data(&g, 64);
+    struct iq_model_file *m = take(write_out(&g, "m.gguf"));
+    struct iq_buf b = IQ_BUF(1000);
+    uint64_t v = 0;
+    ck_assert_int_eq(iq_model_u64(m, "read.me", 0, 9, &v, NULL, NULL), IQ_OK);
+    ck_assert_ptr_nonnull(iq_model_tensor_find(m, "used"));
+    ck_assert_ptr_nonnull(iq_model_tensor_peek(m, "unused"));
+    iq_model_file_unread(m, collect, &b);
+    ck_assert_str_eq(b.data, "forgotten;T:unused;");
+    iq_buf_free(&b);
+    iq_model_file_close(m);
+}
+END_TEST
+
+START_TEST(released_tensors_stay_readable)
+{
+    struct iq_test_spec s = iq_test_spec_default();
+    ck_assert_int_eq(iq_test_write_model(iq_scratch("m.gguf"), &s, 3, NULL), IQ_OK);
+    struct iq_model_file *m = take(iq_scratch("m.gguf"));
+    const struct iq_tensor *t = iq_model_tensor_find(m, "token_embd.weight");
+    char *copy = malloc(t->nbytes);
+    memcpy(copy, t->bytes, t->nbytes);
+    iq_model_tensor_release(m, t);
+    ck_assert(!memcmp(copy, t->bytes, t->nbytes));
+    free(copy);
+    iq_model_file_close(m);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *t = tcase_create("gguf");
+    tcase_set_timeout(t, 60);
+    tcase_add_checked_fixture(t, iq_scratch_make, iq_scratch_remove);
+    tcase_add_loop_test(t, bad_dimensions_are_refused_with_the_tensor, 0, sizeof bad_dims / sizeof *bad_dims);
+    tcase_add_loop_test(t, a_wrong_alignment_is_refused_with_its_offset, 0,
+                        sizeof bad_alignment / sizeof *bad_alignment);
+    tcase_add_test(t, an_array_longer_than_the_file_is_refused_without_allocation);
+    tcase_add_test(t, ten_thousand_nested_arrays_are_refused_at_once);
+    tcase_add_test(t, counts_that_cannot_fit_are_refused);
+    tcase_add_test(t, text_lengths_beyond_the_file_are_refused);
+    tcase_add_test(t, a_second_tensor_of_a_name_is_refused);
+    tcase_add_test(t, a_second_key_of_a_name_is_refused);
+    tcase_add_test(t, tensors_that_overlap_are_refused);
+    tcase_add_test(t, an_offset_off_the_alignment_is_refused);
+    tcase_add_test(t, names_with_control_characters_or_bad_utf8_are_refused);
+    tcase_add_test(t, what_is_no_gguf_is_refused_by_name);
+    tcase_add_test(t, every_prefix_of_a_file_is_refused_or_whole);
+    tcase_add_test(t, flipped_bits_never_crash);
+    tcase_add_test(t, a_split_set_equals_the_single_file_by_any_door);
+    tcase_add_test(t, a_missing_shard_is_named);
+    tcase_add_test(t, shards_that_disagree_on_the_count_are_named);
+    tcase_add_test(t, a_copied_shard_is_named);
+    tcase_add_test(t, a_folder_with_two_models_asks_for_the_file);
+    tcase_add_test(t, getters_read_every_type_and_refuse_the_wrong_one);
+    tcase_add_test(t, what_nothing_read_is_listed);
+    tcase_add_test(t, released_tensors_stay_readable);
+    Suite *s = suite_create("gguf");
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
