@@ -241,7 +241,8 @@ static void log_step(struct iq_engine *e)
     const struct iq_schedule *s = &e->schedule;
     iq_buf_put(&e->trajectory, s->step ? ",[" : "[", s->step ? 2 : 1);
     for (uint32_t i = 0; i < s->shares; i++)
-        iq_buf_printf(&e->trajectory, "%s[%u,%u]", i ? "," : "", s->share[i].seat->index, s->share[i].tokens);
+        iq_buf_printf(&e->trajectory, "%s[%u,%u]", i ? "," : "", (uint32_t)(s->share[i].seat - s->seat),
+                      s->share[i].tokens);
     iq_buf_put(&e->trajectory, "]", 1);
 }
 
@@ -315,6 +316,7 @@ const struct iq_output *iq_engine_output(const struct iq_engine *e, uint32_t req
                                    .chain = s->chain,
                                    .position = s->position,
                                    .positions = s->known,
+                                   .top = e->config.top,
                                    .top_id = s->top_id,
                                    .top_logit = s->top_logit,
                                    .nll = s->nll,

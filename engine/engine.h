@@ -39,6 +39,7 @@ struct iq_engine_config {
         .threads = 1, .batch = 8, .prefix_cache = true, .level = IQ_LEVEL_CHAIN, .top = IQ_TOP})
 
 struct iq_request {
+    uint32_t index;          /* in the prompt set: what records call `request` */
     const char *id, *params; /* the caller's name; parameters as JSON, for the record */
     const uint32_t *prompt;
     uint32_t n_prompt, max_tokens; /* max_tokens 0: only score or prefill */
@@ -57,7 +58,8 @@ struct iq_output {
     struct iq_digest chain;
     const struct iq_position *position; /* (positions) */
     uint32_t positions;                 /* computed: every token but the last one generated */
-    const uint32_t *top_id;             /* (n_ids - n_prompt, config.top) candidates per generated token */
+    uint32_t top;                       /* candidates kept per generated token */
+    const uint32_t *top_id;             /* (n_ids - n_prompt, top) */
     const float *top_logit;
     const double
         *nll; /* (n_prompt): nats of each prompt token given those before; [0] is 0. NULL unless scored */

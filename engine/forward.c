@@ -2,6 +2,7 @@
 #include "engine/forward.h"
 
 #include "kernels/ops/embed.h"
+#include "kernels/ops/matmul.h"
 #include "kernels/ops/reduce.h"
 #include "kernels/ops/rmsnorm.h"
 #include "kernels/ops/rope.h"

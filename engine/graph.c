@@ -61,7 +61,7 @@ static uint16_t reduced(struct build *b, enum iq_op_id product, enum iq_op_id re
     uint16_t piece[IQ_NODE_INPUTS];
     uint32_t pieces = 0;
     for (uint32_t r = 0; r < tp; r++) {
-        uint32_t widths[IQ_MATMUL_PARTS + 1] = {0};
+        uint32_t widths[IQ_SHARD_NODES + 1] = {0};
         for (uint32_t p = 0; p < shard[r].nodes; p++) widths[p] = width;
         uint16_t at = add(b, product, layer, tp == 1 ? IQ_WHOLE : r, 0, widths, &input, 1);
         for (uint32_t p = 0; p < shard[r].nodes; p++, pieces++)

@@ -62,6 +62,8 @@ struct iq_model_options {
 };
 int iq_model_open(const char *path, const struct iq_model_options *, struct iq_model **out,
                   struct iq_err *err);
+/* Fills m->sha256; opening with weights does it as well. */
+int iq_model_digest(struct iq_model *m, struct iq_err *err);
 void iq_model_close(struct iq_model *);
 
 #endif

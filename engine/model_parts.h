@@ -6,8 +6,6 @@
 
 /* Packs every matrix into m->arena with `threads` threads, and takes the file's SHA-256 meanwhile. */
 int iq__model_pack(struct iq_model *m, uint32_t threads, struct iq_err *err);
-/* SHA-256 of the weight files, into m->sha256. */
-int iq__model_sha256(struct iq_model *m, struct iq_err *err);
 /* Tokenizer and chat template from the model's file. */
 int iq__model_text(struct iq_model *m, struct iq_err *err);
 /* The rotary table for m->positions. */

@@ -11,19 +11,10 @@ static const uint32_t kinds[IQ_ROPE_KINDS] = {
     [IQ_ROPE_FACTORS] = IQ_ROTARY_NONE,
 };
 
-static float *narrow(const double *from, uint32_t n)
-{
-    float *to = from ? malloc(n * sizeof *to) : NULL;
-    for (uint32_t i = 0; to && i < n; i++) to[i] = (float)from[i];
-    return to;
-}
-
 int iq__model_rotary(struct iq_model *m, struct iq_err *err)
 {
     const struct iq_model_config *c = &m->config;
     const struct iq_rope_config *r = &c->rope;
-    uint32_t pairs = c->head_dim / 2;
-    float *first = narrow(r->short_factor, pairs), *second = narrow(r->long_factor, pairs);
     bool longrope = r->kind == IQ_ROPE_LONGROPE;
     struct iq_rotary_spec s = {.kind = kinds[r->kind],
                                .rotary = c->head_dim,
@@ -40,15 +31,11 @@ int iq__model_rotary(struct iq_model *m, struct iq_err *err)
                                .mscale_all_dim = r->mscale_all_dim,
                                .no_truncate = !r->truncate,
                                .attention_factor = r->attention_factor,
-                               .short_factor = longrope ? first : NULL,
-                               .long_factor = longrope ? second : NULL,
-                               .freq_factors = r->kind == IQ_ROPE_FACTORS ? first : NULL};
-    int status = IQ_OK;
-    if ((r->short_factor && !first) || (r->long_factor && !second) ||
-        !(m->rotary = malloc((size_t)m->positions * pairs * 2 * sizeof *m->rotary)))
-        status = iq_fail(err, IQ_MEMORY, "no memory for a rotary table of %u positions", m->positions);
-    if (status == IQ_OK) status = iq_rotary_table(&s, m->positions, m->rotary, &m->rotary_digest, err);
-    free(first);
-    free(second);
-    return status;
+                               .short_factor = longrope ? r->short_factor : NULL,
+                               .long_factor = longrope ? r->long_factor : NULL,
+                               .freq_factors = r->kind == IQ_ROPE_FACTORS ? r->short_factor : NULL};
+    m->rotary = malloc((size_t)m->positions * c->head_dim * sizeof *m->rotary);
+    if (!m->rotary)
+        return iq_fail(err, IQ_MEMORY, "no memory for a rotary table of %u positions", m->positions);
+    return iq_rotary_table(&s, m->positions, m->rotary, &m->rotary_digest, err);
 }

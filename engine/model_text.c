@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int iq__model_sha256(struct iq_model *m, struct iq_err *err)
+int iq_model_digest(struct iq_model *m, struct iq_err *err)
 {
     size_t files = iq_model_file_count(m->file), weights = 0;
     struct iq_buf all = IQ_BUF(1 << 20);
@@ -126,6 +126,19 @@ static int read_ids(struct iq_model_file *f, struct iq_tokenizer_source *s, stru
     return IQ_OK;
 }
 
+/* A template that can't be used stops nobody who brings raw text: what is wrong with it is a note, and `chat` says it
+ * again when messages are to be rendered. */
+static int open_chat(struct iq_model *m, struct iq_chat_source *c, struct iq_err *err)
+{
+    struct iq_err why = {0};
+    iq_chat_source_tokens(c, m->tokenizer);
+    int status = iq_chat_open(c, &m->chat, &why);
+    if (status == IQ_MEMORY) return iq_fail(err, status, "%s", why.text);
+    if (status != IQ_OK && status != IQ_NOT_FOUND)
+        iq_model_file_add_note(m->file, "chat template: %s", why.text);
+    return IQ_OK;
+}
+
 static int read_gguf(struct iq_model *m, struct gguf_text *g, struct iq_err *err)
 {
     struct iq_tokenizer_source s = IQ_TOKENIZER_SOURCE;
@@ -142,7 +155,9 @@ static int read_gguf(struct iq_model *m, struct gguf_text *g, struct iq_err *err
     struct iq_text t;
     bool found;
     IQ_TRY(iq_model_text(m->file, "tokenizer.chat_template", &t, &found, err));
-    return found ? iq_chat_from_template(t.s, t.n, &m->chat, err) : IQ_OK;
+    if (!found) return IQ_OK;
+    struct iq_chat_source c = {.name = s.name, .text = {t.s, t.n}};
+    return open_chat(m, &c, err);
 }
 
 /* ---- Hugging Face ---- */
@@ -150,22 +165,21 @@ static int read_gguf(struct iq_model *m, struct gguf_text *g, struct iq_err *err
 static int read_hf(struct iq_model *m, struct iq_err *err)
 {
     enum { TOKENIZER_MAX = 256 << 20, CONFIG_MAX = 16 << 20 };
-    const char *json, *config, *jinja;
-    size_t n, config_n, jinja_n;
+    struct iq_text json, config, jinja;
     char name[512];
-    IQ_TRY(iq_model_text_file(m->file, "tokenizer.json", TOKENIZER_MAX, &json, &n, err));
-    if (!json)
+    IQ_TRY(iq_model_bytes(m->file, "tokenizer.json", TOKENIZER_MAX, &json, err));
+    if (!json.s)
         return iq_fail(
             err, IQ_NOT_FOUND,
             "%s: no tokenizer.json in the folder; convert the tokenizer with transformers (use_fast)",
             iq_model_file_name(m->file));
-    IQ_TRY(iq_model_text_file(m->file, "tokenizer_config.json", CONFIG_MAX, &config, &config_n, err));
-    IQ_TRY(iq_model_text_file(m->file, "chat_template.jinja", CONFIG_MAX, &jinja, &jinja_n, err));
+    IQ_TRY(iq_model_bytes(m->file, "tokenizer_config.json", CONFIG_MAX, &config, err));
+    IQ_TRY(iq_model_bytes(m->file, "chat_template.jinja", CONFIG_MAX, &jinja, err));
     snprintf(name, sizeof name, "%s/tokenizer.json", iq_model_file_name(m->file));
-    IQ_TRY(iq_tokenizer_from_hf(json, n, name, config, config ? config_n : 0, &m->tokenizer, err));
-    iq_model_json_drop(m->file, "tokenizer.json");
-    if (jinja) return iq_chat_from_template(jinja, jinja_n, &m->chat, err);
-    return config ? iq_chat_from_config(config, config_n, &m->chat, err) : IQ_OK;
+    IQ_TRY(iq_tokenizer_from_hf(json.s, json.n, name, config.s, config.n, &m->tokenizer, err));
+    struct iq_chat_source c = {
+        .name = iq_model_file_name(m->file), .jinja = {jinja.s, jinja.n}, .config = {config.s, config.n}};
+    return open_chat(m, &c, err);
 }
 
 int iq__model_text(struct iq_model *m, struct iq_err *err)

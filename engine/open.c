@@ -74,7 +74,7 @@ static int open_seats(struct iq_engine *e, struct iq_err *err)
         struct iq_seat *seat = &s->seat[i];
         const struct iq_request *r = &e->request[i];
         size_t most = longest(r), blocks = (most + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
-        *seat = (struct iq_seat){.request = r, .index = i, .n_ids = r->n_prompt, .finish = ""};
+        *seat = (struct iq_seat){.request = r, .index = r->index, .n_ids = r->n_prompt, .finish = ""};
         seat->ids = calloc(most, sizeof *seat->ids);
         seat->blocks = calloc(blocks, sizeof *seat->blocks);
         seat->key = calloc(blocks, sizeof *seat->key);

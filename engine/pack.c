@@ -152,7 +152,7 @@ static void work(void *ctx, int part, int parts)
     (void)parts;
     /* The file's SHA-256 takes about as long as all packing: it is the last thread's first job. */
     if (part == parts - 1) {
-        int status = iq__model_sha256(p->m, p->err);
+        int status = iq_model_digest(p->m, p->err);
         if (status != IQ_OK) atomic_store(&p->status, status);
     }
     for (size_t i; (i = atomic_fetch_add(&p->next, 1)) < p->jobs && !atomic_load(&p->status);) {

@@ -23,10 +23,12 @@
 #include "golden/trace.h"
 
 struct iq_policy {
-    float tie_margin;      /* a flip at a golden margin up to this is a tie; the float32 error of a logit is 5e-5 */
-    double trigger_chance; /* a set of values is a trigger when chance alone would give it less often than this */
-    uint32_t max_vitro;    /* guilty ops that are judged in vitro */
-    bool show_fired;       /* tell the firing log beside the verdict */
+    float
+        tie_margin; /* a flip at a golden margin up to this is a tie; the float32 error of a logit is 5e-5 */
+    double
+        trigger_chance; /* a set of values is a trigger when chance alone would give it less often than this */
+    uint32_t max_vitro; /* guilty ops that are judged in vitro */
+    bool show_fired;    /* tell the firing log beside the verdict */
 };
 #define IQ_POLICY_DEFAULT ((struct iq_policy){.tie_margin = 1e-3f, .trigger_chance = 0.01, .max_vitro = 8})
 
@@ -41,7 +43,7 @@ struct iq_suspect {
 typedef int iq_vitro_fn(void *ctx, const struct iq_suspect *, struct iq_vitro_result *out, struct iq_err *);
 
 /* policy NULL: the default; vitro may be NULL. The finding is the caller's. */
-int iq_compare(const struct iq_trace *golden, const struct iq_trace *subject, const struct iq_policy *, iq_vitro_fn *vitro,
-               void *ctx, struct iq_finding **out, struct iq_err *err);
+int iq_compare(const struct iq_trace *golden, const struct iq_trace *subject, const struct iq_policy *,
+               iq_vitro_fn *vitro, void *ctx, struct iq_finding **out, struct iq_err *err);
 
 #endif

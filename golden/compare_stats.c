@@ -24,7 +24,8 @@ static size_t slot_find(const struct iq__stats *s, const uint32_t value[IQ_ATTRS
     uint64_t h = 0;
     for (int i = 0; i < IQ_ATTRS; i++) h = (h ^ value[i]) * 0x9e3779b97f4a7c15u;
     size_t i = (size_t)(h >> 32) & (s->n_slots - 1);
-    while (s->slot[i] && memcmp(s->tuple[s->slot[i] - 1].value, value, IQ_ATTRS * sizeof *value)) i = (i + 1) & (s->n_slots - 1);
+    while (s->slot[i] && memcmp(s->tuple[s->slot[i] - 1].value, value, IQ_ATTRS * sizeof *value))
+        i = (i + 1) & (s->n_slots - 1);
     return i;
 }
 
@@ -42,14 +43,18 @@ static int slots_grow(struct iq__stats *s, struct iq_err *err)
     return IQ_OK;
 }
 
-int iq__stats_tuple(struct iq__stats *s, const struct iq_position *p, bool decode, uint32_t *out, struct iq_err *err)
+int iq__stats_tuple(struct iq__stats *s, const struct iq_position *p, bool decode, uint32_t *out,
+                    struct iq_err *err)
 {
-    const uint32_t value[IQ_ATTRS] = {
-        [IQ_ATTR_BATCH] = p->batch, [IQ_ATTR_TOKENS] = p->tokens, [IQ_ATTR_PHASE] = decode, [IQ_ATTR_ATTEMPT] = p->attempt};
+    const uint32_t value[IQ_ATTRS] = {[IQ_ATTR_BATCH] = p->batch,
+                                      [IQ_ATTR_TOKENS] = p->tokens,
+                                      [IQ_ATTR_PHASE] = decode,
+                                      [IQ_ATTR_ATTEMPT] = p->attempt};
     if (2 * (s->n_tuples + 1) > s->n_slots) IQ_TRY(slots_grow(s, err));
     size_t i = slot_find(s, value);
     if (!s->slot[i]) {
-        if (s->n_tuples >= TUPLES) return iq_fail(err, IQ_LIMIT, "more than %d combinations of batch and tokens", TUPLES);
+        if (s->n_tuples >= TUPLES)
+            return iq_fail(err, IQ_LIMIT, "more than %d combinations of batch and tokens", TUPLES);
         IQ_TRY(grow(&s->tuple, &s->cap_tuples, s->n_tuples + 1, sizeof *s->tuple, err));
         memcpy(s->tuple[s->n_tuples++].value, value, sizeof value);
         s->slot[i] = (uint32_t)s->n_tuples;
@@ -70,7 +75,8 @@ int iq__stats_op(struct iq__stats *s, const char *op, const char *kind, uint32_t
     return IQ_OK;
 }
 
-int iq__stats_add(struct iq__stats *s, uint32_t op, uint32_t tuple, uint64_t evaluated, uint64_t guilty, struct iq_err *err)
+int iq__stats_add(struct iq__stats *s, uint32_t op, uint32_t tuple, uint64_t evaluated, uint64_t guilty,
+                  struct iq_err *err)
 {
     struct iq__op *o = &s->op[op];
     IQ_TRY(grow(&o->count, &o->cap, (size_t)tuple + 1, sizeof *o->count, err));
@@ -91,7 +97,8 @@ int iq__stats_spread(struct iq__stats *s, uint32_t prefix, struct iq_err *err)
         for (size_t t = 0; t < s->n_tuples; t++) {
             const struct iq__tuple *u = &s->tuple[t];
             uint64_t n = o == prefix ? u->reused
-                                     : (u->clean[0] + u->clean[1]) * s->op[o].cells[0] + u->clean[1] * s->op[o].cells[1];
+                                     : (u->clean[0] + u->clean[1]) * s->op[o].cells[0] +
+                                           u->clean[1] * s->op[o].cells[1];
             if (n) IQ_TRY(iq__stats_add(s, (uint32_t)o, (uint32_t)t, n, 0, err));
         }
     }
@@ -105,15 +112,17 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Counts of one op by one attribute, ascending; *positions: guilty ones. */
-static int buckets_make(const struct iq__stats *s, const struct iq__op *o, enum iq_attr attr, struct iq_trigger *t,
-                        uint64_t *positions, struct iq_err *err)
+static int buckets_make(const struct iq__stats *s, const struct iq__op *o, enum iq_attr attr,
+                        struct iq_trigger *t, uint64_t *positions, struct iq_err *err)
 {
     size_t n = 0, live = s->n_tuples < o->cap ? s->n_tuples : o->cap;
     *positions = 0;
-    if (!(t->bucket = calloc(live ? live : 1, sizeof *t->bucket))) return iq_fail(err, IQ_MEMORY, "no memory for a trigger");
+    if (!(t->bucket = calloc(live ? live : 1, sizeof *t->bucket)))
+        return iq_fail(err, IQ_MEMORY, "no memory for a trigger");
     for (size_t i = 0; i < live; i++) {
         if (!o->count[i].evaluated) continue;
-        t->bucket[n++] = (struct iq_bucket){s->tuple[i].value[attr], o->count[i].evaluated, o->count[i].guilty, false};
+        t->bucket[n++] =
+            (struct iq_bucket){s->tuple[i].value[attr], o->count[i].evaluated, o->count[i].guilty, false};
         *positions += o->count[i].positions;
     }
     qsort(t->bucket, n, sizeof *t->bucket, by_value);
@@ -147,7 +156,8 @@ static bool separates(struct iq_trigger *t, uint64_t positions, double least)
     return set < t->n_buckets && set <= SET_MAX && t->chance < least;
 }
 
-int iq__stats_trigger(const struct iq__stats *s, const struct iq__op *o, double chance, struct iq_trigger *out, struct iq_err *err)
+int iq__stats_trigger(const struct iq__stats *s, const struct iq__op *o, double chance,
+                      struct iq_trigger *out, struct iq_err *err)
 {
     uint64_t positions;
     *out = (struct iq_trigger){.found = false};
@@ -165,8 +175,9 @@ int iq__stats_trigger(const struct iq__stats *s, const struct iq__op *o, double 
         else
             free(t.bucket);
     }
-    const char *why = out->n_buckets < 2 ? "only one batch size was seen; record the subject at others too"
-                                         : "neither batch, tokens, phase nor attempt separates guilty cells from clean ones";
+    const char *why = out->n_buckets < 2
+                          ? "only one batch size was seen; record the subject at others too"
+                          : "neither batch, tokens, phase nor attempt separates guilty cells from clean ones";
     memcpy(out->reason, why, strlen(why));
     return IQ_OK;
 }

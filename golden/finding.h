@@ -58,7 +58,8 @@ const char *iq_effect_text(int effect);
 
 /* What is known of the weights: verified (file and memory digests equal), claimed (files equal, memory not stated or
  * of another layout), unknown, differ. */
-#define IQ_WEIGHTS_MAP(X) X(UNKNOWN, "unknown") X(CLAIMED, "claimed") X(VERIFIED, "verified") X(DIFFER, "differ")
+#define IQ_WEIGHTS_MAP(X)                                                                                    \
+    X(UNKNOWN, "unknown") X(CLAIMED, "claimed") X(VERIFIED, "verified") X(DIFFER, "differ")
 enum iq_weights {
 #define X(name, text) IQ_WEIGHTS_##name,
     IQ_WEIGHTS_MAP(X)
@@ -127,8 +128,9 @@ struct iq_finding {
     char prompts_note[240], weights_note[240], contract_note[240];
 
     /* rung 2 */
-    uint64_t requests, differing, missing, extra; /* compared; with a bit that differs; only in golden; only in subject */
-    uint64_t positions, positions_differing;      /* compared; whose digests differ */
+    uint64_t requests, differing, missing,
+        extra; /* compared; with a bit that differs; only in golden; only in subject */
+    uint64_t positions, positions_differing; /* compared; whose digests differ */
     uint64_t healed; /* differing requests whose last compared position is equal again */
     uint64_t nans, invalid_tokens;
     bool has_first;
@@ -142,15 +144,16 @@ struct iq_finding {
     char guilty_note[240]; /* why there is none, or how to learn more */
 
     /* rung 5 */
-    uint64_t changed;                  /* requests whose generated ids differ */
-    uint64_t tie_flips, decisive_flips; /* first flip of each request */
-    double worst_margin;               /* largest golden margin of a flip */
+    uint64_t changed;                                          /* requests whose generated ids differ */
+    uint64_t tie_flips, decisive_flips;                        /* first flip of each request */
+    double worst_margin;                                       /* largest golden margin of a flip */
     uint64_t asked, golden_right, subject_right, lost, gained; /* exact matches of `expect` */
 
     bool show_fired;
-    uint64_t fired, fired_rows, fired_changed; /* the subject's firing log: records, rows, rows whose bits changed */
-    char *replay;                              /* command line from the subject's manifest, or NULL */
-    char crash[400];                           /* the subject's message */
+    uint64_t fired, fired_rows,
+        fired_changed; /* the subject's firing log: records, rows, rows whose bits changed */
+    char *replay;      /* command line from the subject's manifest, or NULL */
+    char crash[400];   /* the subject's message */
 };
 
 void iq_finding_free(struct iq_finding *);

@@ -6,7 +6,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { READERS = 510, TRIES = 8 };
@@ -40,6 +42,18 @@ static void env_free(struct iq__env *e)
     free(e);
 }
 
+/* LMDB says EIO for a short write, which is what a disk gives whose last bytes were just taken. */
+static bool out_of_room(const struct iq_store *s)
+{
+    enum { LITTLE = 1 << 20 };
+    struct statvfs disk;
+    struct rlimit file;
+    struct stat st;
+    if (!statvfs(s->path, &disk) && disk.f_bavail * disk.f_frsize < LITTLE) return true;
+    return !getrlimit(RLIMIT_FSIZE, &file) && file.rlim_cur != RLIM_INFINITY && !fstat(s->env->fd, &st) &&
+           (uint64_t)st.st_size + LITTLE > file.rlim_cur;
+}
+
 int iq__mdb_fail(const struct iq_store *s, int rc, const char *what, struct iq_err *err)
 {
     const char *path = s->path;
@@ -48,10 +62,11 @@ int iq__mdb_fail(const struct iq_store *s, int rc, const char *what, struct iq_e
                        "%s: %s: the store reached its size limit of %llu bytes; what was committed is safe: "
                        "raise the limit or remove runs",
                        path, what, (unsigned long long)s->options.max_bytes);
-    if (rc == ENOSPC || rc == EDQUOT || rc == EFBIG || rc == EIO)
-        return iq_fail(err, rc == EIO ? IQ_IO : IQ_FULL,
-                       "%s: %s: %s; what was committed is safe: free space and go on", path, what,
-                       rc == EIO ? "short write or disk error (is the disk full?)" : strerror(rc));
+    if (rc == ENOSPC || rc == EDQUOT || rc == EFBIG || (rc == EIO && out_of_room(s)))
+        return iq_fail(err, IQ_FULL,
+                       "%s: %s: no space left (disk, quota or file size limit); what was committed is safe: "
+                       "free space and go on",
+                       path, what);
     if (rc == MDB_VERSION_MISMATCH)
         return iq_fail(err, IQ_ABI, "%s: written by another version of LMDB", path);
     if (rc == MDB_READERS_FULL)

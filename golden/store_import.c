@@ -99,7 +99,7 @@ static int in_open(struct in *i, struct iq__file_head *h)
 static uint32_t key_length(uint32_t table)
 {
     static const uint8_t LENGTH[IQ__DBS] = {
-        [IQ__DB_DOCS] = 1,  [IQ__DB_REQUESTS] = 4, [IQ__DB_FIRINGS] = 4, [IQ__DB_POSITIONS] = 8,
+        [IQ__DB_DOCS] = 1,   [IQ__DB_REQUESTS] = 4, [IQ__DB_FIRINGS] = 4, [IQ__DB_POSITIONS] = 8,
         [IQ__DB_CELLS] = 12, [IQ__DB_TENSORS] = 12, [IQ__DB_BLOBS] = 20,
     };
     return table < IQ__DBS ? LENGTH[table] : 0;

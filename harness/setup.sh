@@ -6,7 +6,7 @@ setup_say() { echo "set-up: $*" >&2; }
 setup_stop() { setup_say "$*"; exit 2; }
 
 # One line per need: the Debian (and Ubuntu) package, then what proves that it is there without dpkg:
-# `cmd NAME` on PATH, `pc NAME` for pkg-config, `pip`, or `-` when only dpkg can tell.
+# `cmd NAME` on PATH, `file NAME`, `pc NAME` for pkg-config, or `pip`.
 setup_needs() {
     cat << 'LIST'
 gcc cmd gcc
@@ -32,7 +32,7 @@ setup_has() { # PACKAGE KIND NAME
         cmd) command -v "$3" > /dev/null 2>&1 ;;
         file) [ -e "$3" ] ;;
         pc) command -v pkg-config > /dev/null 2>&1 && pkg-config --exists "$3" ;;
-        pip) python3 -m pip --version > /dev/null 2>&1 ;;
+        pip) python3 -c 'import importlib.util as u; exit(not u.find_spec("pip"))' 2> /dev/null ;;
     esac && return 0
     command -v dpkg-query > /dev/null 2>&1 || return 1
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2> /dev/null)" = installed ]
@@ -60,8 +60,8 @@ setup_packages() {
     log=$(mktemp)
     # $as and $packages are lists of words.
     # shellcheck disable=SC2086
-    if ! { $as apt-get update -qq && $as env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends $packages; } > "$log" 2>&1 < /dev/null; then
+    if ! { $as apt-get update -qq && $as env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+        -o DPkg::Lock::Timeout=300 --no-install-recommends $packages; } > "$log" 2>&1 < /dev/null; then
         tail -n 15 "$log" >&2
         setup_stop "apt-get failed; its whole output is in $log"
     fi
@@ -75,14 +75,15 @@ setup_build() {
     preset=$1
     shift
     build=$root/build/$preset
-    mkdir -p "$build" 2> /dev/null || setup_stop "$build: the folder could not be made; is the checkout writable?"
+    { mkdir -p "$build" && [ -w "$build" ]; } 2> /dev/null ||
+        setup_stop "$build cannot be written; build in a checkout of your own"
     exec 9> "$build/.lock"
     if command -v flock > /dev/null 2>&1; then flock 9; fi # one build at a time in this folder
     # A tree that was copied here together with its build folder knows its old place only.
     if [ -f "$build/CMakeCache.txt" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt"; then
         rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles" "$build/build.ninja"
     fi
-    if [ ! -f "$build/build.ninja" ] || [ "$root/CMakePresets.json" -nt "$build/build.ninja" ]; then
+    if [ ! "$(find "$build/build.ninja" ! -newer "$root/CMakePresets.json" -prune -o -print 2> /dev/null)" ]; then
         setup_say "configuring $preset"
         (cd "$root" && cmake --preset "$preset") > "$build/configure.log" 2>&1 < /dev/null ||
             setup_build_failed "$build/configure.log"

@@ -35,10 +35,11 @@ static int cover(uint32_t units, uint32_t r, const char *what, struct iq_shard *
     s->nodes = 0;
     for (uint32_t at = s->unit, end = s->unit + s->units; at < end;) {
         if (s->nodes == IQ_SHARD_NODES)
-            return iq_fail(err, IQ_LIMIT,
-                           "tensor parallel: rank %u's %u of %u %s are more than %d nodes of the tree; use a power "
-                           "of two of ranks",
-                           r, s->units, units, what, IQ_SHARD_NODES);
+            return iq_fail(
+                err, IQ_LIMIT,
+                "tensor parallel: rank %u's %u of %u %s are more than %d nodes of the tree; use a power "
+                "of two of ranks",
+                r, s->units, units, what, IQ_SHARD_NODES);
         struct iq_shard_node *n = &s->node[s->nodes++];
         *n = (struct iq_shard_node){at, largest_node(units, at, end)};
         at += n->units;
@@ -46,14 +47,16 @@ static int cover(uint32_t units, uint32_t r, const char *what, struct iq_shard *
     return IQ_OK;
 }
 
-int iq_shard_plan(uint32_t units, uint32_t ranks, const char *what, struct iq_shard *shard, struct iq_err *err)
+int iq_shard_plan(uint32_t units, uint32_t ranks, const char *what, struct iq_shard *shard,
+                  struct iq_err *err)
 {
     if (ranks == 0 || ranks > IQ_SHARD_RANKS)
-        return iq_fail(err, IQ_UNSUPPORTED, "tensor parallel: found %u ranks, expected 1 to %d", ranks, IQ_SHARD_RANKS);
+        return iq_fail(err, IQ_UNSUPPORTED, "tensor parallel: found %u ranks, expected 1 to %d", ranks,
+                       IQ_SHARD_RANKS);
     if (ranks > units)
         return iq_fail(err, IQ_UNSUPPORTED,
-                       "tensor parallel: %u ranks are more than the model's %u %s; use at most %u", ranks, units, what,
-                       units);
+                       "tensor parallel: %u ranks are more than the model's %u %s; use at most %u", ranks,
+                       units, what, units);
     uint32_t pieces = 0, even = units / ranks, larger = units % ranks;
     for (uint32_t r = 0; r < ranks; r++) {
         struct iq_shard *s = &shard[r];
@@ -67,7 +70,8 @@ int iq_shard_plan(uint32_t units, uint32_t ranks, const char *what, struct iq_sh
         pieces += s->nodes;
     }
     if (pieces > IQ_REDUCE_PIECES)
-        return iq_fail(err, IQ_LIMIT, "tensor parallel: %u %s over %u ranks need %u partial sums, at most %d are taken",
+        return iq_fail(err, IQ_LIMIT,
+                       "tensor parallel: %u %s over %u ranks need %u partial sums, at most %d are taken",
                        units, what, ranks, pieces, IQ_REDUCE_PIECES);
     return IQ_OK;
 }

@@ -28,6 +28,7 @@ struct iq_shard {
 /* Fills shard[0 .. ranks). `what` names the units in errors ("KV groups of the attention output").
  * IQ_UNSUPPORTED: more ranks than units, no rank, or more than IQ_SHARD_RANKS. IQ_LIMIT: a run would need more than
  * IQ_SHARD_NODES nodes, or all runs more than one all_reduce takes. On error nothing is to be used. */
-int iq_shard_plan(uint32_t units, uint32_t ranks, const char *what, struct iq_shard *shard, struct iq_err *err);
+int iq_shard_plan(uint32_t units, uint32_t ranks, const char *what, struct iq_shard *shard,
+                  struct iq_err *err);
 
 #endif

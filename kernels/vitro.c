@@ -175,6 +175,7 @@ static int run(struct trial *t, struct iq_err *err)
     const struct iq_variant *v = t->variant;
     uint32_t rows = t->data.shape.rows;
     IQ_TRY(t->how->make(&t->data, err));
+    t->how->fill(&t->data, true, 0); /* a matrix has its shape once it is packed */
     t->row_bytes = t->kind->row_bytes(&t->data.args, 0);
     t->saved = malloc(rows * t->row_bytes);
     t->got = malloc(t->row_bytes);
@@ -183,7 +184,6 @@ static int run(struct trial *t, struct iq_err *err)
     if (!t->saved || !t->got || !t->row || !t->state)
         return iq_fail(err, IQ_MEMORY, "in vitro: no memory for outputs");
     make_site(t);
-    t->how->fill(&t->data, true, 0);
     if ((v->supports && !v->supports(&t->site, &t->data.args)) || (v->usable && !v->usable()))
         return iq_fail(err, IQ_UNSUPPORTED,
                        "in vitro: variant %s of %s does not take this shape on this machine", v->name,

@@ -16,11 +16,12 @@ setup_build "$preset" all
 inquest=$root/build/$preset/harness/inquest
 "$inquest" doctor --optional >&2
 if [ ! "${IQ_TEST_MODEL:-}" ]; then
-    IQ_TEST_MODEL=$("$inquest" model fetch smollm2) || {
+    if IQ_TEST_MODEL=$("$inquest" model fetch smollm2); then
+        export IQ_TEST_MODEL
+    else
+        unset IQ_TEST_MODEL
         setup_say "no model, so the tests that need it are skipped"
-        IQ_TEST_MODEL=
-    }
+    fi
 fi
-export IQ_TEST_MODEL
 [ $# -gt 0 ] || set -- -LE exhaustive
 exec ctest --test-dir "$root/build/$preset" --output-on-failure -j2 "$@"

@@ -230,8 +230,7 @@ static int own_integer(struct reader *r, int which, uint64_t lo, uint64_t hi, ui
 
 static int split_keys(struct reader *r, struct iq__split *s)
 {
-    *s = (struct iq__split){
-        .present = r->own[SPLIT_COUNT].key || r->own[SPLIT_NO].key, .count = 1, .tensors = UINT64_MAX};
+    *s = (struct iq__split){.count = 1, .tensors = UINT64_MAX};
     IQ_TRY(own_integer(r, SPLIT_COUNT, 1, 9999, &s->count));
     IQ_TRY(own_integer(r, SPLIT_NO, 0, s->count - 1, &s->no));
     return own_integer(r, SPLIT_TENSORS, 0, UINT32_MAX, &s->tensors);
@@ -391,7 +390,7 @@ static int tensors(struct reader *r, uint64_t count)
     return no_overlaps(r, first);
 }
 
-static int whole(struct reader *r, struct iq__split *split)
+static int whole(struct reader *r, const struct iq__split *expect, struct iq__split *split)
 {
     uint32_t version;
     uint64_t n_tensors, n_keys;
@@ -416,10 +415,12 @@ static int whole(struct reader *r, struct iq__split *split)
                        r->path, (ull)n_tensors, (ull)n_keys, (ull)(r->size - r->at));
     IQ_TRY(keys(r, n_keys));
     IQ_TRY(split_keys(r, split));
+    if (expect) IQ_TRY(iq__split_check(r->path, split, expect, r->err));
     return tensors(r, n_tensors);
 }
 
-int iq__gguf_read(struct iq_model_file *m, size_t index, struct iq__split *split, struct iq_err *err)
+int iq__gguf_read(struct iq_model_file *m, size_t index, const struct iq__split *expect,
+                  struct iq__split *split, struct iq_err *err)
 {
     struct reader r = {.m = m,
                        .file = index,
@@ -427,7 +428,7 @@ int iq__gguf_read(struct iq_model_file *m, size_t index, struct iq__split *split
                        .bytes = m->file[index].bytes,
                        .size = m->file[index].size,
                        .err = err};
-    int status = whole(&r, split);
+    int status = whole(&r, expect, split);
     free(r.seen.slot);
     return status;
 }

@@ -25,50 +25,57 @@ static bool parse_name(const char *path, struct shard_name *s)
     return true;
 }
 
-static int shard(struct iq_model_file *m, const char *path, unsigned no, unsigned count,
-                 struct iq__split *first, struct iq_err *err)
+int iq__split_check(const char *path, const struct iq__split *s, const struct iq__split *expect,
+                    struct iq_err *err)
+{
+    if (s->count != expect->count)
+        return iq_fail(err, IQ_MISMATCH,
+                       "%s: split.count is %llu, but the file is named as one of %llu shards", path,
+                       (unsigned long long)s->count, (unsigned long long)expect->count);
+    if (s->no != expect->no)
+        return iq_fail(err, IQ_MISMATCH,
+                       "%s: split.no is %llu (shard %llu), but the file is named shard %llu; expected each "
+                       "shard under its own name",
+                       path, (unsigned long long)s->no, (unsigned long long)s->no + 1,
+                       (unsigned long long)expect->no + 1);
+    if (expect->no && s->tensors != expect->tensors)
+        return iq_fail(err, IQ_MISMATCH, "%s: split.tensors.count is %lld, but %lld in shard 1", path,
+                       (long long)s->tensors, (long long)expect->tensors);
+    return IQ_OK;
+}
+
+/* `set` is what the shards before this one said; the first one fills in set->tensors. */
+static int shard(struct iq_model_file *m, const char *path, struct iq__split *set, struct iq_err *err)
 {
     size_t index;
     struct iq__split s;
     int status = iq__map_file(m, path, &index, err);
     if (status == IQ_NOT_FOUND)
         return iq_fail(err, IQ_NOT_FOUND,
-                       "%s: shard %u of %u is missing; expected all shards beside each other", path, no,
-                       count);
+                       "%s: shard %llu of %llu is missing; expected all shards beside each other", path,
+                       (unsigned long long)set->no + 1, (unsigned long long)set->count);
     IQ_TRY(status);
-    IQ_TRY(iq__gguf_read(m, index, &s, err));
-    if (!s.present || s.count != count)
-        return iq_fail(err, IQ_MISMATCH, "%s: split.count is %llu, but the file is named as one of %u shards",
-                       path, (unsigned long long)s.count, count);
-    if (s.no != no - 1)
-        return iq_fail(err, IQ_MISMATCH,
-                       "%s: split.no is %llu (shard %llu), but the file is named shard %u; expected each "
-                       "shard under its own name",
-                       path, (unsigned long long)s.no, (unsigned long long)s.no + 1, no);
-    if (no == 1)
-        *first = s;
-    else if (s.tensors != first->tensors)
-        return iq_fail(err, IQ_MISMATCH, "%s: split.tensors.count is %lld, but %lld in shard 1", path,
-                       (long long)s.tensors, (long long)first->tensors);
+    IQ_TRY(iq__gguf_read(m, index, set, &s, err));
+    set->tensors = s.tensors;
     return IQ_OK;
 }
 
 static int whole_set(struct iq_model_file *m, const char *path, const struct shard_name *s,
                      struct iq_err *err)
 {
-    struct iq__split first = {0};
-    for (unsigned no = 1; no <= s->count; no++) {
+    struct iq__split set = {.count = s->count};
+    for (; set.no < set.count; set.no++) {
         char *name = NULL;
-        if (asprintf(&name, "%.*s-%05u-of-%05u.gguf", s->stem, path, no, s->count) < 0)
+        if (asprintf(&name, "%.*s-%05u-of-%05u.gguf", s->stem, path, (unsigned)set.no + 1, s->count) < 0)
             return iq_fail(err, IQ_MEMORY, "%s: no memory for a shard's name", path);
-        int status = shard(m, name, no, s->count, &first, err);
+        int status = shard(m, name, &set, err);
         free(name);
         IQ_TRY(status);
     }
-    if (first.tensors != UINT64_MAX && first.tensors != m->tensors)
+    if (set.tensors != UINT64_MAX && set.tensors != m->tensors)
         return iq_fail(err, IQ_MISMATCH,
                        "%s: split.tensors.count is %llu, but the %u shards hold %zu tensors", m->file[0].path,
-                       (unsigned long long)first.tensors, s->count, m->tensors);
+                       (unsigned long long)set.tensors, s->count, m->tensors);
     return IQ_OK;
 }
 
@@ -81,7 +88,7 @@ int iq__gguf_open(struct iq_model_file *m, const char *path, struct iq_err *err)
     size_t index;
     struct iq__split s;
     IQ_TRY(iq__map_file(m, path, &index, err));
-    IQ_TRY(iq__gguf_read(m, index, &s, err));
+    IQ_TRY(iq__gguf_read(m, index, NULL, &s, err));
     if (s.count > 1)
         return iq_fail(err, IQ_MISMATCH,
                        "%s: this is shard %llu of %llu; expected a name that ends in -%05llu-of-%05llu.gguf, "

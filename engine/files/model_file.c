@@ -129,11 +129,8 @@ int iq__tensor_add(struct iq_model_file *m, const struct iq_tensor *t, struct iq
     if (there) {
         const struct iq_tensor *old = &m->tensor[there->at];
         return iq_fail(
-            err, IQ_FORMAT,
-            "%s: offset %llu: a second tensor `%s`, the first is in %s at offset %llu; expected each once",
-            m->file[t->file].path, (unsigned long long)t->offset, t->name,
-            old->file == t->file ? "the same file" : m->file[old->file].path,
-            (unsigned long long)old->offset);
+            err, IQ_FORMAT, "%s: a second tensor `%s`, the first is in %s; expected each name once",
+            m->file[t->file].path, t->name, old->file == t->file ? "the same file" : m->file[old->file].path);
     }
     IQ_TRY(iq__grow(&m->tensor, m->tensors, &m->cap_tensors, sizeof *m->tensor, err));
     IQ_TRY(iq__names_add(&m->tensor_names, t->name, m->tensors, err));

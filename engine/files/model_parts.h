@@ -58,11 +58,14 @@ int iq__tensor_add(struct iq_model_file *, const struct iq_tensor *, struct iq_e
 bool iq__name_is_fair(const void *name, size_t n);
 
 struct iq__split {
-    bool present;
     uint64_t no, count, tensors; /* tensors: of the whole set; UINT64_MAX when the key is absent */
 };
-/* Reads m->file[index] as one GGUF file and adds its keys and tensors. */
-int iq__gguf_read(struct iq_model_file *, size_t index, struct iq__split *, struct iq_err *);
+/* Reads m->file[index] as one GGUF file and adds its keys and tensors. `expect` (or NULL) is what its split keys must
+ * say; they are checked before its tensors are. */
+int iq__gguf_read(struct iq_model_file *, size_t index, const struct iq__split *expect, struct iq__split *,
+                  struct iq_err *);
+int iq__split_check(const char *path, const struct iq__split *, const struct iq__split *expect,
+                    struct iq_err *);
 /* Opens `path`, and the other shards when it belongs to a set. */
 int iq__gguf_open(struct iq_model_file *, const char *path, struct iq_err *);
 /* Finds the one GGUF set of a folder; *out is malloc'd, or NULL when there is no .gguf in it. */

@@ -167,6 +167,7 @@ int iq_chat_render(const struct iq_chat *c, const struct iq_chat_message *m, siz
     iq__chatml_render(&c->chatml, m, n, add_generation_prompt, out);
     if (!out->failed) return IQ_OK;
     out->len = before;
+    if (out->data) out->data[before] = 0;
     return iq_fail(err, IQ_LIMIT, "the rendered messages exceed %zu bytes", out->max);
 }
 

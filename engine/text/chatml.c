@@ -161,18 +161,35 @@ static bool plain_shape(const struct tags *t, struct iq__chatml *out)
     return is(t, i, MESSAGE) && is(t, i + 1, "%endfor") && prompt_and_end(t, i + 2, out);
 }
 
+static bool opens(const char *tag)
+{
+    return !strncmp(tag, "%if ", 4) || !strncmp(tag, "%if(", 4) || !strncmp(tag, "%for ", 5);
+}
+static bool closes(const char *tag) { return !strcmp(tag, "%endif") || !strcmp(tag, "%endfor"); }
+
 /* The tag at the same depth that ends the branch which starts at i, and is called `name`; t->n if none. */
 static size_t branch_end(const struct tags *t, size_t i, const char *name)
 {
     for (int depth = 0; i < t->n; i++) {
         if (depth == 0 && is(t, i, name)) return i;
-        if (!strncmp(tag(t, i), "%if ", 4) || !strncmp(tag(t, i), "%if(", 4) ||
-            !strncmp(tag(t, i), "%for ", 5))
-            depth++;
-        if (is(t, i, "%endif") || is(t, i, "%endfor")) depth--;
+        if (opens(tag(t, i))) depth++;
+        if (closes(tag(t, i))) depth--;
         if (depth < 0) break;
     }
     return t->n;
+}
+
+/* The other branches, from i to the endif, are for assistant messages with calls and for tools only. */
+static bool branches_for_tools(const struct tags *t, size_t i, size_t end)
+{
+    for (int depth = 0; i < end; i++) {
+        if (opens(tag(t, i))) depth++;
+        if (closes(tag(t, i))) depth--;
+        if (depth || (strncmp(tag(t, i), "%el", 3) != 0)) continue;
+        if (!is(t, i, "%elif message.role==" Q "assistant" Q) && !is(t, i, "%elif message.role==" Q "tool" Q))
+            return false;
+    }
+    return true;
 }
 
 /* Qwen2.5's: a branch for tools, which are never given here, and for the roles that go with them. */
@@ -189,7 +206,9 @@ static bool tools_shape(const struct tags *t, struct iq__chatml *out)
                    "and not loop.first)or(message.role==" Q "assistant" Q "and not message.tool_calls)") &&
                 is(t, i + 8, MESSAGE);
     if (!head || !fallback(t, i + 3, out)) return false;
-    i = branch_end(t, i + 9, "%endif") + 1;
+    size_t end = branch_end(t, i + 9, "%endif");
+    if (!branches_for_tools(t, i + 9, end)) return false;
+    i = end + 1;
     out->three_roles = true;
     return is(t, i, "%endfor") && prompt_and_end(t, i + 1, out);
 }

@@ -98,6 +98,7 @@ static int run(const struct iq_tokenizer *t, struct iq__scratch *w, size_t from,
         iq_buf_put(&w->swap, out->data ? out->data + at : "", out->len - at);
         if (w->swap.failed) return done(&w->swap, err);
         out->len = at;
+        iq_buf_put(out, "", 0); /* the NUL behind the end, should the step print nothing */
         IQ_TRY(st->rewrite(st, w, w->swap.data, w->swap.len, first, out, err));
     }
     return IQ_OK;

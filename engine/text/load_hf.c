@@ -227,7 +227,7 @@ static int load_added_one(struct loading *l, const cJSON *c, uint32_t index, str
     t->type[a.id] = a.special ? IQ_TOKEN_CONTROL : IQ_TOKEN_USER;
     a.text = iq__vocab_span(&t->vocab, a.id);
     struct iq__added_set *set = normalized ? &t->normalized : &t->raw;
-    IQ_TRY(iq__grow((void **)&set->token, &set->cap, set->n + 1, sizeof *set->token, err));
+    IQ_TRY(iq__text_grow((void **)&set->token, &set->cap, set->n + 1, sizeof *set->token, err));
     struct iq__added *stored = &set->token[set->n];
     *stored = a;
     set->n++;

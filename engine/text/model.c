@@ -9,7 +9,7 @@
 
 #define NIL UINT32_MAX
 
-int iq__grow(void **items, size_t *cap, size_t need, size_t size, struct iq_err *err)
+int iq__text_grow(void **items, size_t *cap, size_t need, size_t size, struct iq_err *err)
 {
     if (need <= *cap) return IQ_OK;
     size_t cap2 = *cap ? *cap : 64;
@@ -23,7 +23,7 @@ int iq__grow(void **items, size_t *cap, size_t need, size_t size, struct iq_err 
 
 static int symbol_put(struct iq__scratch *w, uint32_t id, size_t at, size_t len, struct iq_err *err)
 {
-    IQ_TRY(iq__grow((void **)&w->symbol, &w->cap_symbols, w->n_symbols + 1, sizeof *w->symbol, err));
+    IQ_TRY(iq__text_grow((void **)&w->symbol, &w->cap_symbols, w->n_symbols + 1, sizeof *w->symbol, err));
     uint32_t i = (uint32_t)w->n_symbols++;
     w->symbol[i] = (struct iq__symbol){id, (uint32_t)at, (uint32_t)len, i ? i - 1 : NIL, NIL};
     if (i) w->symbol[i - 1].next = i;
@@ -32,7 +32,7 @@ static int symbol_put(struct iq__scratch *w, uint32_t id, size_t at, size_t len,
 
 static int heap_push(struct iq__scratch *w, struct iq__candidate c, struct iq_err *err)
 {
-    IQ_TRY(iq__grow((void **)&w->heap, &w->cap_heap, w->n_heap + 1, sizeof *w->heap, err));
+    IQ_TRY(iq__text_grow((void **)&w->heap, &w->cap_heap, w->n_heap + 1, sizeof *w->heap, err));
     size_t i = w->n_heap++;
     for (; i && w->heap[(i - 1) / 2].key > c.key; i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
     w->heap[i] = c;

@@ -12,7 +12,7 @@ const char iq__pattern_gpt2[] =
 int iq__pieces_put(struct iq__pieces *p, size_t at, size_t len, struct iq_err *err)
 {
     if (!len) return IQ_OK;
-    IQ_TRY(iq__grow((void **)&p->piece, &p->cap, p->n + 1, sizeof *p->piece, err));
+    IQ_TRY(iq__text_grow((void **)&p->piece, &p->cap, p->n + 1, sizeof *p->piece, err));
     p->piece[p->n++] = (struct iq__piece){(uint32_t)at, (uint32_t)len};
     return IQ_OK;
 }

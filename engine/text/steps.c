@@ -27,7 +27,7 @@ int iq__char_byte(uint32_t cp)
 int iq__steps_add(struct iq__steps *s, struct iq__step **out, struct iq_err *err)
 {
     *out = NULL;
-    IQ_TRY(iq__grow((void **)&s->step, &s->cap, s->n + 1, sizeof *s->step, err));
+    IQ_TRY(iq__text_grow((void **)&s->step, &s->cap, s->n + 1, sizeof *s->step, err));
     *out = &s->step[s->n++];
     memset(*out, 0, sizeof **out);
     return IQ_OK;
@@ -102,25 +102,6 @@ int iq__rewrite_replace(const struct iq__step *st, struct iq__scratch *w, const 
         }
     }
     iq_buf_put(out, s + at, n - at);
-    return done(out, err);
-}
-
-int iq__rewrite_form(const struct iq__step *st, struct iq__scratch *w, const char *s, size_t n, bool first,
-                     struct iq_buf *out, struct iq_err *err)
-{
-    (void)w, (void)first;
-    size_t ascii = 0;
-    while (ascii < n && (unsigned char)s[ascii] < 0x80) ascii++;
-    if (ascii == n) { /* every form leaves ASCII alone */
-        iq_buf_put(out, s, n);
-        return done(out, err);
-    }
-    utf8proc_uint8_t *mapped = NULL;
-    utf8proc_ssize_t len =
-        utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &mapped, (utf8proc_option_t)st->form);
-    if (len < 0) return iq_fail(err, IQ_FORMAT, "Unicode normalization: %s", utf8proc_errmsg(len));
-    iq_buf_put(out, mapped, (size_t)len);
-    free(mapped);
     return done(out, err);
 }
 

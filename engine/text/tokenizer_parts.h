@@ -83,7 +83,7 @@ struct iq__scratch {
 };
 void iq__scratch_free(struct iq__scratch *);
 /* Grows *items so that `need` of `size` bytes fit. */
-int iq__grow(void **items, size_t *cap, size_t need, size_t size, struct iq_err *err);
+int iq__text_grow(void **items, size_t *cap, size_t need, size_t size, struct iq_err *err);
 
 /* --- split patterns --- */
 struct iq__regex;

@@ -4,6 +4,11 @@
 const struct iq_command *const iq_commands[] = {
     &iq_cmd_doctor,
     &iq_cmd_model_fetch,
+    &iq_cmd_model_info,
+    &iq_cmd_model_tokenize,
+    &iq_cmd_model_perplexity,
+    &iq_cmd_run,
+    &iq_cmd_record,
     &iq_cmd_completion_bash,
     NULL,
 };

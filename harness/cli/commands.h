@@ -5,7 +5,19 @@
 #include "harness/cli/cli.h"
 
 extern const struct iq_command iq_cmd_completion_bash;
+extern const struct iq_command iq_cmd_diff;
 extern const struct iq_command iq_cmd_doctor;
 extern const struct iq_command iq_cmd_model_fetch;
+extern const struct iq_command iq_cmd_model_info;
+extern const struct iq_command iq_cmd_model_perplexity;
+extern const struct iq_command iq_cmd_model_tokenize;
+extern const struct iq_command iq_cmd_record;
+extern const struct iq_command iq_cmd_run;
+extern const struct iq_command iq_cmd_store_export;
+extern const struct iq_command iq_cmd_store_import;
+extern const struct iq_command iq_cmd_store_ls;
+extern const struct iq_command iq_cmd_store_rm;
+extern const struct iq_command iq_cmd_store_show;
+extern const struct iq_command iq_cmd_store_verify;
 
 #endif

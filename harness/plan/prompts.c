@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROMPTS_MAX = 1 << 20 };
+enum { PROMPTS_MAX = 1 << 20, PROMPT_NOW = 1767225600 /* 2026-01-01, for templates that ask the time */ };
 #define FILE_MAX ((size_t)1 << 30)
 
 static const char *const fields[] = {"id",      "messages",    "prompt",      "ids",    "max_tokens",
@@ -238,6 +238,31 @@ int iq_prompts_recorded(const char *id, const char *params, const uint32_t *ids,
 
 /* ---- tokens ---- */
 
+static int encode_messages(const struct iq_prompt *p, const struct iq_model *m, struct iq_ids *out,
+                           struct iq_err *err)
+{
+    struct iq_chat_message *list = calloc((size_t)cJSON_GetArraySize(p->messages), sizeof *list);
+    const cJSON *item;
+    size_t n = 0;
+    if (!m->chat) {
+        free(list);
+        return iq_fail(
+            err, IQ_UNSUPPORTED,
+            "the model has no usable chat template; give raw text (--raw, or \"prompt\" in the file)");
+    }
+    if (!list) return iq_fail(err, IQ_MEMORY, "no memory for its messages");
+    cJSON_ArrayForEach(item, p->messages)
+    {
+        const char *role = cJSON_GetObjectItemCaseSensitive(item, "role")->valuestring;
+        const char *content = cJSON_GetObjectItemCaseSensitive(item, "content")->valuestring;
+        list[n++] = (struct iq_chat_message){{role, strlen(role)}, {content, strlen(content)}};
+    }
+    /* Time is virtual: a template that prints the date prints the same one for ever. */
+    int status = iq_chat_encode(m->chat, m->tokenizer, list, n, true, PROMPT_NOW, NULL, out, err);
+    free(list);
+    return status;
+}
+
 int iq_prompts_tokenize(struct iq_prompts *all, const struct iq_model *m, struct iq_err *err)
 {
     all->request = calloc(all->n ? all->n : 1, sizeof *all->request);
@@ -248,12 +273,13 @@ int iq_prompts_tokenize(struct iq_prompts *all, const struct iq_model *m, struct
         if (p->text)
             status = iq_tokenizer_encode(m->tokenizer, p->text, strlen(p->text),
                                          IQ_ENCODE_SPECIAL | IQ_ENCODE_PARSE, &p->ids, err);
-        if (p->messages) status = iq_chat_encode(m->chat, m->tokenizer, p->messages, &p->ids, err);
+        if (p->messages) status = encode_messages(p, m, &p->ids, err);
         if (status != IQ_OK) {
             iq_err_prefix(err, "prompt %s: ", p->id);
             return status;
         }
         all->request[i] = p->request;
+        all->request[i].index = i;
         all->request[i].id = p->id;
         all->request[i].params = p->params;
         all->request[i].prompt = p->ids.id;

@@ -2,6 +2,7 @@
 #include "harness/plan/settings.h"
 
 #include "kernels/base/rng.h"
+#include "kernels/ops/kv.h"
 
 #include <sched.h>
 #include <stddef.h>

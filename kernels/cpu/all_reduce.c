@@ -70,10 +70,12 @@ static void part(void *ctx, int index, int parts)
     int begin, end;
     iq_slice((int)a->rows, index, parts, &begin, &end);
     for (int r = begin; r < end; r++)
-        for (uint32_t i = 0; i < a->n; i += RUN) reduce_run(plan, (uint32_t)r, i, a->n - i < RUN ? a->n - i : RUN);
+        for (uint32_t i = 0; i < a->n; i += RUN)
+            reduce_run(plan, (uint32_t)r, i, a->n - i < RUN ? a->n - i : RUN);
 }
 
-static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params, void *state)
+static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
+               void *state)
 {
     const struct iq_all_reduce *a = args;
     struct plan plan;

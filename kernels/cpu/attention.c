@@ -53,8 +53,8 @@ static uint64_t tile_cost(const struct job *j, const struct iq_seq *s, uint64_t 
     return (end - begin) * (last + 1 - first_key(j->a, first));
 }
 
-static void fill_tile(const struct job *j, const struct iq_seq *s, uint32_t kv_head, uint64_t begin, uint64_t end,
-                      struct tile *t)
+static void fill_tile(const struct job *j, const struct iq_seq *s, uint32_t kv_head, uint64_t begin,
+                      uint64_t end, struct tile *t)
 {
     const struct iq_attention *a = j->a;
     const struct iq_kv_layer *c = a->cache;
@@ -71,7 +71,8 @@ static void fill_tile(const struct job *j, const struct iq_seq *s, uint32_t kv_h
             uint32_t n = c->head_dim - d < IQ_CHUNK ? c->head_dim - d : IQ_CHUNK;
             memcpy(t->q + ((size_t)d / IQ_CHUNK * t->rows_max + r) * QUERY_STRIDE, q + d, n * sizeof *q);
         }
-        t->row[r] = (struct tile_row){.lo = first_key(a, pos), .hi = pos + 1, .y = a->y + row * a->ldy + column};
+        t->row[r] =
+            (struct tile_row){.lo = first_key(a, pos), .hi = pos + 1, .y = a->y + row * a->ldy + column};
     }
 }
 
@@ -93,7 +94,8 @@ static void part(void *ctx, int index, int parts)
                      .chunk = room + l.chunk,
                      .sum = room + l.sum,
                      .row = (struct tile_row *)(room + l.row)};
-    uint64_t from = j->total * (uint64_t)index / (uint64_t)parts, to = j->total * (uint64_t)(index + 1) / (uint64_t)parts;
+    uint64_t from = j->total * (uint64_t)index / (uint64_t)parts,
+             to = j->total * (uint64_t)(index + 1) / (uint64_t)parts;
     uint64_t done = 0;
     for (const struct iq_seq *s = a->seq; s < a->seq + a->seqs && done < to; s++) {
         uint64_t rows = (uint64_t)s->rows * j->group, tiles = (rows + j->tile - 1) / j->tile, begin, end;
@@ -109,7 +111,8 @@ static void part(void *ctx, int index, int parts)
     }
 }
 
-int iq__attention_tiles(struct iq_exec *x, const struct iq_attention *a, uint32_t tile, void (*run)(const struct tile *))
+int iq__attention_tiles(struct iq_exec *x, const struct iq_attention *a, uint32_t tile,
+                        void (*run)(const struct tile *))
 {
     struct job j = {.a = a, .run = run, .tile = tile, .group = a->heads / a->kv_heads};
     uint64_t begin, end;

@@ -4,4 +4,10 @@
 #include "kernels/cpu/features.h"
 
 const struct iq_variant iq__attention_avx2 = {
-    .kind = "attention", .name = IQ_ISA_NAME, .device = "cpu", .flags = IQ_V_GOLDEN, .run = run, .usable = iq_cpu_has_avx2,};
+    .kind = "attention",
+    .name = IQ_ISA_NAME,
+    .device = "cpu",
+    .flags = IQ_V_GOLDEN,
+    .run = run,
+    .usable = iq_cpu_has_avx2,
+};

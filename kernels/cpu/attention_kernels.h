@@ -16,16 +16,16 @@
 /* Rows of a tile, and vectors side by side, so that accumulators and operands fit the registers and few rows still
  * have enough chains to hide an fma's latency. */
 #if VL == 16
-#define TILE    12
-#define WIDE(R) ((R) <= 5 ? 4 : 2)
+#define TILE         12
+#define WIDE(R)      ((R) <= 5 ? 4 : 2)
 #define EACH_TILE(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 #elif VL == 8
-#define TILE    6
-#define WIDE(R) ((R) <= 2 ? 4 : 2)
+#define TILE         6
+#define WIDE(R)      ((R) <= 2 ? 4 : 2)
 #define EACH_TILE(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #else
-#define TILE    3
-#define WIDE(R) 2
+#define TILE         3
+#define WIDE(R)      2
 #define EACH_TILE(X) X(1) X(2) X(3)
 #endif
 
@@ -83,23 +83,24 @@ INLINE void score(const int R, const int W, const float *q, const float *const *
     UNROLL for (int i = 0; i < R * W; i++) acc[i] = v_set1(0);
     for (uint32_t d = 0; d < dims; d++, q++) {
         UNROLL for (int w = 0; w < W; w++) key[w] = v_load(k[w] + (size_t)d * IQ_KV_BLOCK);
-        UNROLL for (int r = 0; r < R; r++) {
+        UNROLL for (int r = 0; r < R; r++)
+        {
             vf x = v_set1(q[r * QUERY_STRIDE]);
             UNROLL for (int w = 0; w < W; w++) acc[r * W + w] = v_fma(x, key[w], acc[r * W + w]);
         }
     }
-    UNROLL for (int r = 0; r < R; r++)
-        UNROLL for (int w = 0; w < W; w++) v_store(out + r * SCORE_STRIDE + w * VL, acc[r * W + w]);
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++)
+        v_store(out + r * SCORE_STRIDE + w * VL, acc[r * W + w]);
 }
 
 /* sum[r][w * VL ..] += the chain over keys [lo, hi) of weight[r][key] * v[key]; weight is indexed from the chunk's
  * start, v points at the vector's first element in a block. */
-INLINE void mix(const int R, const int W, const struct reach *k, uint32_t lo, uint32_t hi, const float *weight,
-                size_t e, float *sum, size_t stride)
+INLINE void mix(const int R, const int W, const struct reach *k, uint32_t lo, uint32_t hi,
+                const float *weight, size_t e, float *sum, size_t stride)
 {
     vf acc[TILE * 4], value[4];
-    UNROLL for (int r = 0; r < R; r++)
-        UNROLL for (int w = 0; w < W; w++) acc[r * W + w] = v_load(sum + r * stride + e + w * VL);
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++) acc[r * W + w] =
+        v_load(sum + r * stride + e + w * VL);
     weight += lo % IQ_KEY_CHUNK;
     for (uint32_t key = lo; key < hi;) {
         const float *v = reach_v(k, key) + e;
@@ -107,14 +108,15 @@ INLINE void mix(const int R, const int W, const struct reach *k, uint32_t lo, ui
         end = end < hi ? end : hi;
         for (; key < end; key++, v += k->dim, weight++) {
             UNROLL for (int w = 0; w < W; w++) value[w] = v_load(v + w * VL);
-            UNROLL for (int r = 0; r < R; r++) {
+            UNROLL for (int r = 0; r < R; r++)
+            {
                 vf x = v_set1(weight[r * SCORE_STRIDE]);
                 UNROLL for (int w = 0; w < W; w++) acc[r * W + w] = v_fma(x, value[w], acc[r * W + w]);
             }
         }
     }
-    UNROLL for (int r = 0; r < R; r++)
-        UNROLL for (int w = 0; w < W; w++) v_store(sum + r * stride + e + w * VL, acc[r * W + w]);
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++)
+        v_store(sum + r * stride + e + w * VL, acc[r * W + w]);
 }
 
 #define DEFINE(R)                                                                                            \
@@ -168,7 +170,8 @@ static void score_tile(const struct tile *t, uint32_t lo, uint32_t hi)
     }
     uint32_t first = lo % IQ_KEY_CHUNK / VL * VL, width = (hi - lo + lo % VL + VL - 1) / VL * VL;
     for (uint32_t r = 0; chunks > 1 && r < t->rows; r++)
-        tree_add(t->scores + (size_t)r * SCORE_STRIDE + first, (size_t)t->rows_max * SCORE_STRIDE, chunks, width);
+        tree_add(t->scores + (size_t)r * SCORE_STRIDE + first, (size_t)t->rows_max * SCORE_STRIDE, chunks,
+                 width);
 }
 
 /* Scores of row r over keys [lo, hi) of one chunk become weights, in place; m_c and l_c are set. Whole groups of
@@ -188,7 +191,8 @@ static void weigh_row(const struct tile *t, uint32_t r, uint32_t lo, uint32_t hi
     max = v_set1(m);
     UNROLL for (int v = 0; v < IQ_VECTOR_LANES / VL; v++) sum[v] = v_set1(0);
     for (uint32_t i = first; i < last; i += IQ_VECTOR_LANES) {
-        UNROLL for (int v = 0; v < IQ_VECTOR_LANES / VL; v++) {
+        UNROLL for (int v = 0; v < IQ_VECTOR_LANES / VL; v++)
+        {
             vf w = v_exp(v_sub(v_load(s + i + v * VL), max));
             sum[v] = v_add(sum[v], w);
             v_store(s + i + v * VL, w);
@@ -205,7 +209,8 @@ static void mix_rows(const struct tile *t, uint32_t r, uint32_t rows, uint32_t l
     const float *weight = t->scores + (size_t)r * SCORE_STRIDE;
     float *sum = t->chunk + (size_t)r * t->stride;
     uint32_t dim = t->keys.dim, wide = by_rows[rows].wide, e = 0;
-    for (; e + wide * VL <= dim; e += wide * VL) by_rows[rows].mix(&t->keys, lo, hi, weight, e, sum, t->stride);
+    for (; e + wide * VL <= dim; e += wide * VL)
+        by_rows[rows].mix(&t->keys, lo, hi, weight, e, sum, t->stride);
     for (; e + VL <= dim; e += VL) by_rows[rows].mix1(&t->keys, lo, hi, weight, e, sum, t->stride);
     for (; e < dim; e++)
         for (uint32_t i = 0; i < rows; i++)
@@ -220,7 +225,8 @@ static void mix_tile(const struct tile *t)
     uint32_t lo = 0, hi = UINT32_MAX;
     for (uint32_t r = 0; r < t->rows; r++) {
         const struct tile_row *row = &t->row[r];
-        if (row->lo_c >= row->hi_c) continue; /* sees nothing of this chunk: what the tile adds to it is dropped */
+        if (row->lo_c >= row->hi_c)
+            continue; /* sees nothing of this chunk: what the tile adds to it is dropped */
         lo = row->lo_c > lo ? row->lo_c : lo;
         hi = row->hi_c < hi ? row->hi_c : hi;
     }
@@ -289,7 +295,8 @@ static void run_tile(const struct tile *t)
     for (uint32_t r = 0; r < t->rows; r++) finish_row(t, r);
 }
 
-static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params, void *state)
+static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
+               void *state)
 {
     (void)site, (void)params, (void)state;
     return iq__attention_tiles(x, args, TILE, run_tile);

@@ -2,6 +2,10 @@
 
 #include "kernels/cpu/attention_kernels.h"
 
-
 const struct iq_variant iq__attention_scalar = {
-    .kind = "attention", .name = IQ_ISA_NAME, .device = "cpu", .flags = IQ_V_GOLDEN, .run = run, };
+    .kind = "attention",
+    .name = IQ_ISA_NAME,
+    .device = "cpu",
+    .flags = IQ_V_GOLDEN,
+    .run = run,
+};

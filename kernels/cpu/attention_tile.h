@@ -62,6 +62,7 @@ static inline void tree_add(float *x, size_t stride, uint32_t parts, uint32_t n)
 
 /* Cuts the call into tiles of at most `tile` rows and runs them on the exec's threads: contiguous shares of equal
  * cost, of the list (sequence, KV head, tile). */
-int iq__attention_tiles(struct iq_exec *, const struct iq_attention *, uint32_t tile, void (*run)(const struct tile *));
+int iq__attention_tiles(struct iq_exec *, const struct iq_attention *, uint32_t tile,
+                        void (*run)(const struct tile *));
 
 #endif

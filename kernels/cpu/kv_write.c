@@ -10,7 +10,8 @@
 enum { PARALLEL_WORK = 1 << 14 };
 
 /* Rows [r, r + n) of one head into slots [slot, slot + n) of a block. */
-static void write_run(const struct iq_kv_write *a, uint32_t r, uint32_t n, uint32_t head, uint32_t block, uint32_t slot)
+static void write_run(const struct iq_kv_write *a, uint32_t r, uint32_t n, uint32_t head, uint32_t block,
+                      uint32_t slot)
 {
     const struct iq_kv_layer *c = a->cache;
     size_t at = iq_kv_k_at(c, block, a->kv_head0 + head), column = (size_t)head * c->head_dim;
@@ -41,7 +42,8 @@ static void part(void *ctx, int index, int parts)
     }
 }
 
-static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params, void *state)
+static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
+               void *state)
 {
     const struct iq_kv_write *a = args;
     (void)site, (void)params, (void)state;

@@ -40,9 +40,12 @@ static uint64_t field(const void *args, unsigned index)
 static double act_error(uint32_t act, double magnitude)
 {
     switch (act) {
-    case IQ_ACT_BF16: return magnitude * 0x1p-8;
-    case IQ_ACT_F16: return magnitude * 0x1p-11 + 0x1p-25;
-    default: return 0;
+    case IQ_ACT_BF16:
+        return magnitude * 0x1p-8;
+    case IQ_ACT_F16:
+        return magnitude * 0x1p-11 + 0x1p-25;
+    default:
+        return 0;
     }
 }
 

@@ -25,9 +25,8 @@ static void put(const void *args, unsigned point, uint32_t r, const void *bytes)
     memcpy(a->y + r * a->ldy, bytes, row_bytes(args, point));
 }
 
-static const char *const fields[] = {"heads",  "kv_heads", "head_dim",    "window",
-                                     "seqs",   "rows",     "context_max", "context_min",
-                                     NULL};
+static const char *const fields[] = {"heads", "kv_heads",    "head_dim",    "window", "seqs",
+                                     "rows",  "context_max", "context_min", NULL};
 
 /* context_max, context_min: the longest and the shortest context that a sequence of the call reaches. */
 static uint64_t field(const void *args, unsigned index)
@@ -39,8 +38,8 @@ static uint64_t field(const void *args, unsigned index)
         if (context > longest) longest = context;
         if (context < shortest) shortest = context;
     }
-    const uint64_t value[] = {a->heads, a->kv_heads, a->cache->head_dim, a->window,
-                              a->seqs,  a->rows,     longest,            shortest};
+    const uint64_t value[] = {a->heads, a->kv_heads, a->cache->head_dim, a->window, a->seqs, a->rows,
+                              longest,  shortest};
     return value[index];
 }
 

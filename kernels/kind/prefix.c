@@ -1,6 +1,6 @@
 /* The kind prefix: what taps, firing logs and triggers see of it, and its invariants. */
-#include "kernels/op.h"
 #include "kernels/ops/prefix.h"
+#include "kernels/op.h"
 
 #include <string.h>
 
@@ -48,12 +48,13 @@ static int check(const void *args, struct iq_err *err)
 {
     const struct iq_prefix *a = args;
     if (*a->hits > a->wanted)
-        return iq_fail(err, IQ_MISMATCH, "prefix: request %u: %u hits, expected at most %u", a->request, *a->hits,
-                       a->wanted);
+        return iq_fail(err, IQ_MISMATCH, "prefix: request %u: %u hits, expected at most %u", a->request,
+                       *a->hits, a->wanted);
     for (uint32_t i = 0; i < a->wanted; i++) {
         if (i < *a->hits && !holds(a, a->key[i], a->blocks[i]))
-            return iq_fail(err, IQ_MISMATCH, "prefix: request %u: block %u, handed out as number %u, is not cached "
-                                             "under the prompt's key",
+            return iq_fail(err, IQ_MISMATCH,
+                           "prefix: request %u: block %u, handed out as number %u, is not cached "
+                           "under the prompt's key",
                            a->request, a->blocks[i], i);
         if (i >= *a->hits && a->blocks[i] != UINT32_MAX)
             return iq_fail(err, IQ_MISMATCH, "prefix: request %u: block %u stands behind the run of %u hits",

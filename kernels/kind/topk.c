@@ -62,13 +62,15 @@ static int check_row(const struct iq_topk *a, uint32_t r, struct iq_err *err)
                            r, i, ids[i], logit, ids[i - 1], x[ids[i - 1]]);
     }
     if (a->k == 0) return IQ_OK;
-    uint64_t first = iq__topk_entry(x[ids[0]], ids[0]), last = iq__topk_entry(x[ids[a->k - 1]], ids[a->k - 1]);
+    uint64_t first = iq__topk_entry(x[ids[0]], ids[0]),
+             last = iq__topk_entry(x[ids[a->k - 1]], ids[a->k - 1]);
     uint32_t inside = 0;
     for (uint32_t i = 0; i < a->vocab; i++) {
         uint64_t entry = iq__topk_entry(x[i], i);
         if (entry < first)
-            return iq_fail(err, IQ_MISMATCH, "topk: row %u: the largest logit is not among the candidates: id %u "
-                                             "(%.9g) beats id %u (%.9g)",
+            return iq_fail(err, IQ_MISMATCH,
+                           "topk: row %u: the largest logit is not among the candidates: id %u "
+                           "(%.9g) beats id %u (%.9g)",
                            r, i, x[i], ids[0], x[ids[0]]);
         inside += entry <= last;
     }

@@ -6,8 +6,8 @@
 
 /* Element (r, i) of the node over units [unit, unit + units). *at: the first piece of the node; moved behind it. A node
  * that is no piece and has a single unit can't be made: the pieces are not nodes of this tree. */
-static int node(const struct iq_all_reduce *a, uint32_t unit, uint32_t units, uint32_t r, uint32_t i, uint32_t *at,
-                float *sum)
+static int node(const struct iq_all_reduce *a, uint32_t unit, uint32_t units, uint32_t r, uint32_t i,
+                uint32_t *at, float *sum)
 {
     if (*at == a->pieces || a->piece[*at].unit != unit) return IQ_SHAPE;
     if (a->piece[*at].units == units) {
@@ -24,7 +24,8 @@ static int node(const struct iq_all_reduce *a, uint32_t unit, uint32_t units, ui
     return IQ_OK;
 }
 
-static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params, void *state)
+static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
+               void *state)
 {
     const struct iq_all_reduce *a = args;
     (void)x, (void)site, (void)params, (void)state;
@@ -39,5 +40,8 @@ static int run(struct iq_exec *x, const struct iq_site *site, const void *args, 
     return IQ_OK;
 }
 
-const struct iq_variant iq__all_reduce_reference = {
-    .kind = "all_reduce", .name = "reference", .device = "cpu", .flags = IQ_V_REFERENCE | IQ_V_GOLDEN, .run = run};
+const struct iq_variant iq__all_reduce_reference = {.kind = "all_reduce",
+                                                    .name = "reference",
+                                                    .device = "cpu",
+                                                    .flags = IQ_V_REFERENCE | IQ_V_GOLDEN,
+                                                    .run = run};

@@ -87,7 +87,8 @@ static void attend(const struct head *h, uint32_t pos)
     for (uint32_t e = 0; e < dim; e++) h->y[e] = iq_act_round(h->y[e] / l, h->a->act);
 }
 
-static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params, void *state)
+static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
+               void *state)
 {
     const struct iq_attention *a = args;
     (void)x, (void)site, (void)params, (void)state;
@@ -106,5 +107,8 @@ static int run(struct iq_exec *x, const struct iq_site *site, const void *args, 
     return IQ_OK;
 }
 
-const struct iq_variant iq__attention_reference = {
-    .kind = "attention", .name = "reference", .device = "cpu", .flags = IQ_V_REFERENCE | IQ_V_GOLDEN, .run = run};
+const struct iq_variant iq__attention_reference = {.kind = "attention",
+                                                   .name = "reference",
+                                                   .device = "cpu",
+                                                   .flags = IQ_V_REFERENCE | IQ_V_GOLDEN,
+                                                   .run = run};

@@ -17,7 +17,8 @@ static void write_row(const struct iq_kv_write *a, uint32_t r, uint32_t block, u
     }
 }
 
-static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params, void *state)
+static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
+               void *state)
 {
     const struct iq_kv_write *a = args;
     (void)x, (void)site, (void)params, (void)state;
@@ -29,5 +30,8 @@ static int run(struct iq_exec *x, const struct iq_site *site, const void *args, 
     return IQ_OK;
 }
 
-const struct iq_variant iq__kv_write_reference = {
-    .kind = "kv_write", .name = "reference", .device = "cpu", .flags = IQ_V_REFERENCE | IQ_V_GOLDEN, .run = run};
+const struct iq_variant iq__kv_write_reference = {.kind = "kv_write",
+                                                  .name = "reference",
+                                                  .device = "cpu",
+                                                  .flags = IQ_V_REFERENCE | IQ_V_GOLDEN,
+                                                  .run = run};

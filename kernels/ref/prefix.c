@@ -1,7 +1,7 @@
 /* Reference of prefix: the prompt's blocks are looked up in order; the first that is not cached ends the run. */
+#include "kernels/ops/prefix.h"
 #include "kernels/exec.h"
 #include "kernels/op.h"
-#include "kernels/ops/prefix.h"
 
 #include <string.h>
 
@@ -17,7 +17,8 @@ static uint32_t probe(const struct iq_prefix *a, struct iq_digest key)
     return UINT32_MAX;
 }
 
-static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params, void *state)
+static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
+               void *state)
 {
     const struct iq_prefix *a = args;
     (void)x, (void)site, (void)params, (void)state;
@@ -33,5 +34,8 @@ static int run(struct iq_exec *x, const struct iq_site *site, const void *args, 
     return IQ_OK;
 }
 
-const struct iq_variant iq__prefix_reference = {
-    .kind = "prefix", .name = "reference", .device = "cpu", .flags = IQ_V_REFERENCE | IQ_V_GOLDEN, .run = run};
+const struct iq_variant iq__prefix_reference = {.kind = "prefix",
+                                                .name = "reference",
+                                                .device = "cpu",
+                                                .flags = IQ_V_REFERENCE | IQ_V_GOLDEN,
+                                                .run = run};

@@ -15,7 +15,8 @@ static double now(void)
 }
 
 /* Seconds of the fastest call; `cold`, if any, is walked between calls so that the caches forget the operands. */
-static double fastest(const struct iq_variant *v, struct iq_exec *x, const void *args, const float *cold, size_t n)
+static double fastest(const struct iq_variant *v, struct iq_exec *x, const void *args, const float *cold,
+                      size_t n)
 {
     double best = INFINITY, start = now();
     volatile float sink = 0;
@@ -35,7 +36,8 @@ static void attention(struct iq_exec *x, const char *what, const struct shape *s
     double products = 0;
     case_open(&c, sh, 1, 0);
     for (uint32_t s = 0; s < sh->seqs; s++)
-        for (uint32_t i = 0; i < sh->rows[s]; i++) products += 2.0 * sh->heads * sh->dim * (sh->pos[s] + i + 1);
+        for (uint32_t i = 0; i < sh->rows[s]; i++)
+            products += 2.0 * sh->heads * sh->dim * (sh->pos[s] + i + 1);
     for (size_t i = 0; iq__variants_attention[i]; i++) {
         const struct iq_variant *v = iq__variants_attention[i];
         if (strcmp(v->kind, "attention") || (v->usable && !v->usable())) continue;
@@ -56,8 +58,8 @@ static void kv_write(struct iq_exec *x, const char *what, const struct shape *sh
     for (size_t i = 0; iq__variants_attention[i]; i++) {
         const struct iq_variant *v = iq__variants_attention[i];
         if (strcmp(v->kind, "kv_write")) continue;
-        printf("{\"kind\":\"kv_write\",\"case\":\"%s\",\"variant\":\"%s\",\"threads\":%d,\"seconds\":%.3g}\n", what,
-               v->name, iq_pool_threads(x->pool), fastest(v, x, &w, NULL, 0));
+        printf("{\"kind\":\"kv_write\",\"case\":\"%s\",\"variant\":\"%s\",\"threads\":%d,\"seconds\":%.3g}\n",
+               what, v->name, iq_pool_threads(x->pool), fastest(v, x, &w, NULL, 0));
     }
     case_close(&c);
 }
@@ -66,7 +68,8 @@ int main(int argc, char **argv)
 {
     struct iq_err err = {0};
     struct iq_exec x = {0};
-    if (iq_pool_open(argc > 1 ? atoi(argv[1]) : 1, &x.pool, &err)) return fprintf(stderr, "%s\n", err.text), 2;
+    if (iq_pool_open(argc > 1 ? atoi(argv[1]) : 1, &x.pool, &err))
+        return fprintf(stderr, "%s\n", err.text), 2;
     struct shape prefill = {9, 3, 64, 0, 1, {0}, {512}};
     struct shape one = {9, 3, 64, 0, 1, {255}, {1}};
     struct shape batch = {9, 3, 64, 0, 32, {0}, {0}};

@@ -12,7 +12,7 @@
  */
 #include "kernels/arith.h"
 #include "kernels/base/pool.h"
-#include "kernels/cpu/features.h"
+#include "tests/exhaustive/vector_forms.h"
 
 #include <float.h>
 #include <stdatomic.h>
@@ -155,28 +155,14 @@ static void try_one(struct work *w, uint32_t u, float got)
     if (iq_f32_bits(got) != iq_f32_bits(want)) complain(w, u, got, want);
 }
 
-void iq__test_exp_avx512(const float *x, float *y, size_t n);
-void iq__test_exp_avx2(const float *x, float *y, size_t n);
-void iq__test_exp_scalar(const float *x, float *y, size_t n);
-
 enum { BATCH = 1024 };
 
 static void try_vectors(struct work *w, const float *x, const float *own)
 {
-    static const struct {
-        bool (*usable)(void);
-        void (*run)(const float *, float *, size_t);
-    } isa[] = {
-#ifdef __x86_64__
-        {iq_cpu_has_avx512, iq__test_exp_avx512},
-        {iq_cpu_has_avx2, iq__test_exp_avx2},
-#endif
-        {NULL, iq__test_exp_scalar},
-    };
     float y[BATCH];
-    for (size_t k = 0; k < sizeof isa / sizeof *isa; k++) {
-        if (isa[k].usable && !isa[k].usable()) continue;
-        isa[k].run(x, y, BATCH);
+    for (int k = 0; k < VECTOR_FORMS; k++) {
+        if (!vector_forms_usable(all_vector_forms[k])) continue;
+        all_vector_forms[k]->exp(x, y, BATCH);
         for (int i = 0; i < BATCH; i++)
             if (iq_f32_bits(y[i]) != iq_f32_bits(own[i])) complain(w, iq_f32_bits(x[i]), y[i], own[i]);
         atomic_fetch_add(&w->tally.vector, BATCH);

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
-#include "engine/files/model_file.h"
 #include "tests/files/make_model.h"
+#include "tests/files/opening.h"
 #include "tests/files/scratch.h"
 
 #include <check.h>
@@ -64,26 +64,6 @@ static const char *write_out(struct gguf *g, const char *name)
     return path;
 }
 
-/* Opening must fail with this status, and the sentence must hold both parts. */
-static void refuse(const char *path, int status, const char *says, const char *also)
-{
-    struct iq_err err = {0};
-    struct iq_model_file *m = (struct iq_model_file *)&err;
-    int got = iq_model_file_open(path, &m, &err);
-    ck_assert_msg(got == status, "found status %d (%s), expected %d with '%s'", got, err.text, status, says);
-    ck_assert_ptr_null(m);
-    ck_assert_msg(strstr(err.text, says) && strstr(err.text, also), "'%s' lacks '%s' or '%s'", err.text, says,
-                  also);
-}
-
-static struct iq_model_file *take(const char *path)
-{
-    struct iq_err err = {0};
-    struct iq_model_file *m;
-    ck_assert_msg(iq_model_file_open(path, &m, &err) == IQ_OK, "%s", err.text);
-    return m;
-}
-
 /* ---- reports: R2 ---- */
 
 static const struct {
@@ -120,7 +100,7 @@ START_TEST(bad_dimensions_are_refused_with_the_tensor)
     const char *path = write_out(&g, "m.gguf");
     iq_limit_memory(256 << 20);
     bool unknown = strstr(bad_dims[_i].says, "unknown") != NULL;
-    refuse(path, unknown ? IQ_UNSUPPORTED : IQ_FORMAT, bad_dims[_i].says, "`bad`");
+    iq_refuse_file(path, unknown ? IQ_UNSUPPORTED : IQ_FORMAT, bad_dims[_i].says, "`bad`");
 }
 END_TEST
 
@@ -144,7 +124,7 @@ START_TEST(a_wrong_alignment_is_refused_with_its_offset)
     iq_buf_put(&g.keys, &bad_alignment[_i].value, size);
     describe(&g, "t", 1, (uint64_t[]){8}, 0, 0);
     data(&g, 64);
-    refuse(write_out(&g, "m.gguf"), IQ_FORMAT, bad_alignment[_i].says, "offset");
+    iq_refuse_file(write_out(&g, "m.gguf"), IQ_FORMAT, bad_alignment[_i].says, "offset");
 }
 END_TEST
 
@@ -161,7 +141,7 @@ START_TEST(an_array_longer_than_the_file_is_refused_without_allocation)
             iq_test_put_u32(&g.keys, elements[e]);
             iq_test_put_u64(&g.keys, lengths[l]);
             data(&g, 64);
-            refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "key `a.b`", "offset");
+            iq_refuse_file(write_out(&g, "m.gguf"), IQ_FORMAT, "key `a.b`", "offset");
         }
 }
 END_TEST
@@ -175,7 +155,7 @@ START_TEST(ten_thousand_nested_arrays_are_refused_at_once)
     iq_test_put_u64(&g.keys, 0);
     const char *path = write_out(&g, "m.gguf");
     iq_limit_memory(256 << 20);
-    refuse(path, IQ_UNSUPPORTED, "array of arrays", "offset 39");
+    iq_refuse_file(path, IQ_UNSUPPORTED, "array of arrays", "offset 39");
 }
 END_TEST
 
@@ -187,7 +167,7 @@ START_TEST(counts_that_cannot_fit_are_refused)
         struct gguf g = blank();
         data(&g, 64);
         *(i < 3 ? &g.n_tensors : &g.n_keys) = counts[i % 3];
-        refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "do not fit", "offset 8");
+        iq_refuse_file(write_out(&g, "m.gguf"), IQ_FORMAT, "do not fit", "offset 8");
     }
 }
 END_TEST
@@ -200,12 +180,12 @@ START_TEST(text_lengths_beyond_the_file_are_refused)
         key(&g, "a", 8);
         iq_test_put_u64(&g.keys, lengths[i]);
         data(&g, 32);
-        refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "ends inside", "offset");
+        iq_refuse_file(write_out(&g, "m.gguf"), IQ_FORMAT, "ends inside", "offset");
         g = blank();
         iq_test_put_u64(&g.keys, lengths[i]); /* the key's own name */
         g.n_keys = 1;
         data(&g, 32);
-        refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "offset 32", "a key");
+        iq_refuse_file(write_out(&g, "m.gguf"), IQ_FORMAT, "offset 32", "a key");
         g = blank();
         key(&g, "a", 9);
         iq_test_put_u32(&g.keys, 8);
@@ -213,7 +193,7 @@ START_TEST(text_lengths_beyond_the_file_are_refused)
         iq_test_put_text(&g.keys, "x");
         iq_test_put_u64(&g.keys, lengths[i]);
         data(&g, 32);
-        refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "in an array", "offset");
+        iq_refuse_file(write_out(&g, "m.gguf"), IQ_FORMAT, "in an array", "offset");
     }
 }
 END_TEST
@@ -226,7 +206,7 @@ START_TEST(a_second_tensor_of_a_name_is_refused)
     describe(&g, "output.weight", 1, (uint64_t[]){8}, 0, 0);
     describe(&g, "output.weight", 1, (uint64_t[]){8}, 0, 32);
     data(&g, 64);
-    refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "second tensor `output.weight`", "m.gguf");
+    iq_refuse_file(write_out(&g, "m.gguf"), IQ_FORMAT, "second tensor `output.weight`", "m.gguf");
 }
 END_TEST
 
@@ -241,7 +221,7 @@ START_TEST(a_second_key_of_a_name_is_refused)
         g.n_keys = 3;
         char says[80];
         snprintf(says, sizeof says, "second key `%s`", names[i]);
-        refuse(write_out(&g, "m.gguf"), IQ_FORMAT, says, "offset");
+        iq_refuse_file(write_out(&g, "m.gguf"), IQ_FORMAT, says, "offset");
     }
 }
 END_TEST
@@ -252,7 +232,7 @@ START_TEST(tensors_that_overlap_are_refused)
     describe(&g, "a", 1, (uint64_t[]){16}, 0, 0);
     describe(&g, "b", 1, (uint64_t[]){8}, 0, 32);
     data(&g, 64);
-    refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "tensor `b` lies inside", "`a`");
+    iq_refuse_file(write_out(&g, "m.gguf"), IQ_FORMAT, "tensor `b` lies inside", "`a`");
 }
 END_TEST
 
@@ -261,7 +241,7 @@ START_TEST(an_offset_off_the_alignment_is_refused)
     struct gguf g = blank();
     describe(&g, "a", 1, (uint64_t[]){4}, 0, 16);
     data(&g, 64);
-    refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "tensor `a`", "multiple of the alignment 32");
+    iq_refuse_file(write_out(&g, "m.gguf"), IQ_FORMAT, "tensor `a`", "multiple of the alignment 32");
 }
 END_TEST
 
@@ -272,7 +252,7 @@ START_TEST(names_with_control_characters_or_bad_utf8_are_refused)
         struct gguf g = blank();
         describe(&g, names[i], 1, (uint64_t[]){8}, 0, 0);
         data(&g, 32);
-        refuse(write_out(&g, "m.gguf"), IQ_FORMAT, "a tensor's name", "offset");
+        iq_refuse_file(write_out(&g, "m.gguf"), IQ_FORMAT, "a tensor's name", "offset");
     }
 }
 END_TEST
@@ -280,163 +260,61 @@ END_TEST
 START_TEST(what_is_no_gguf_is_refused_by_name)
 {
     iq_spill(iq_scratch("a.gguf"), "GGML....................", 24);
-    refuse(iq_scratch("a.gguf"), IQ_FORMAT, "no GGUF magic", "a.gguf");
+    iq_refuse_file(iq_scratch("a.gguf"), IQ_FORMAT, "no GGUF magic", "a.gguf");
     iq_spill(iq_scratch("b.gguf"), "GGUF\1\0\0\0................", 24);
-    refuse(iq_scratch("b.gguf"), IQ_UNSUPPORTED, "GGUF version 1", "expected 2 or 3");
+    iq_refuse_file(iq_scratch("b.gguf"), IQ_UNSUPPORTED, "GGUF version 1", "expected 2 or 3");
     iq_spill(iq_scratch("c.gguf"), "GGUF\0\0\0\3................", 24);
-    refuse(iq_scratch("c.gguf"), IQ_UNSUPPORTED, "big-endian", "c.gguf");
+    iq_refuse_file(iq_scratch("c.gguf"), IQ_UNSUPPORTED, "big-endian", "c.gguf");
     iq_spill(iq_scratch("d.gguf"), "GG", 2);
-    refuse(iq_scratch("d.gguf"), IQ_FORMAT, "no GGUF magic", "d.gguf");
+    iq_refuse_file(iq_scratch("d.gguf"), IQ_FORMAT, "no GGUF magic", "d.gguf");
     iq_spill(iq_scratch("e.gguf"), "", 0);
-    refuse(iq_scratch("e.gguf"), IQ_FORMAT, "is empty", "e.gguf");
-    refuse(iq_scratch("none.gguf"), IQ_NOT_FOUND, "none.gguf", "cannot be opened");
-    refuse("/dev/null", IQ_IO, "no regular file", "/dev/null");
+    iq_refuse_file(iq_scratch("e.gguf"), IQ_FORMAT, "is empty", "e.gguf");
+    iq_refuse_file(iq_scratch("none.gguf"), IQ_NOT_FOUND, "none.gguf", "cannot be opened");
+    iq_refuse_file("/dev/null", IQ_IO, "no regular file", "/dev/null");
 }
 END_TEST
 
-START_TEST(every_prefix_of_a_file_is_refused_or_whole)
+static const char *small_model(enum iq_format format)
 {
     struct iq_test_spec s = iq_test_spec_default();
-    struct iq_err err = {0};
-    s.vocab = 270, s.layers = 1, s.format = IQ_Q4_1;
-    ck_assert_int_eq(iq_test_write_model(iq_scratch("m.gguf"), &s, 1, &err), IQ_OK);
+    s.vocab = 262, s.layers = 1, s.format = format;
+    const char *path = iq_scratch("m.gguf");
+    ck_assert_int_eq(iq_test_write_model(path, &s, 1, NULL), IQ_OK);
+    return path;
+}
+
+START_TEST(every_prefix_of_a_file_is_refused)
+{
+    const char *path = small_model(IQ_Q4_1);
     size_t n;
-    char *bytes = iq_slurp(iq_scratch("m.gguf"), &n);
-    for (size_t cut = 0; cut < n; cut += cut < 9000 ? 7 : 997) {
-        iq_spill(iq_scratch("cut.gguf"), bytes, cut);
-        refuse(iq_scratch("cut.gguf"), IQ_FORMAT, "cut.gguf", "");
+    free(iq_slurp(path, &n));
+    for (size_t cut = n - 1; cut > 0; cut -= cut < 8000 ? 1 : cut < 9000 ? 8 : 997) {
+        ck_assert_int_eq(truncate(path, (off_t)cut), 0);
+        iq_refuse_file(path, IQ_FORMAT, "m.gguf", "");
     }
-    free(bytes);
 }
 END_TEST
 
 START_TEST(flipped_bits_never_crash)
 {
-    struct iq_test_spec s = iq_test_spec_default();
-    s.vocab = 262, s.layers = 1;
-    ck_assert_int_eq(iq_test_write_model(iq_scratch("m.gguf"), &s, 1, NULL), IQ_OK);
-    size_t n;
-    char *bytes = iq_slurp(iq_scratch("m.gguf"), &n);
-    for (size_t bit = 0; bit < 8 * 6000; bit += 13) {
+    const char *path = small_model(IQ_F32);
+    size_t n, opened = 0;
+    char *bytes = iq_slurp(path, &n);
+    FILE *f = fopen(path, "r+b");
+    for (size_t bit = 0; bit < 8 * (size_t)8000; bit += 3) {
         struct iq_model_file *m;
-        bytes[bit / 8] ^= (char)(1 << bit % 8);
-        iq_spill(iq_scratch("bit.gguf"), bytes, n);
-        if (iq_model_file_open(iq_scratch("bit.gguf"), &m, NULL) == IQ_OK) iq_model_file_close(m);
-        bytes[bit / 8] ^= (char)(1 << bit % 8);
+        char byte = (char)(bytes[bit / 8] ^ 1 << bit % 8);
+        fseek(f, (long)(bit / 8), SEEK_SET);
+        fwrite(&byte, 1, 1, f);
+        fflush(f);
+        if (iq_model_file_open(path, &m, NULL) == IQ_OK) opened++, iq_model_file_close(m);
+        fseek(f, (long)(bit / 8), SEEK_SET);
+        fwrite(&bytes[bit / 8], 1, 1, f);
+        fflush(f);
     }
+    fclose(f);
     free(bytes);
-}
-END_TEST
-
-/* ---- reports: R4 ---- */
-
-static struct iq_test_spec three_shards(void)
-{
-    struct iq_test_spec s = iq_test_spec_default();
-    s.format = IQ_Q8_0, s.shards = 3;
-    char stem[512];
-    snprintf(stem, sizeof stem, "%s/m", iq_scratch_dir("set"));
-    ck_assert_int_eq(iq_test_write_model(stem, &s, 5, NULL), IQ_OK);
-    return s;
-}
-
-static void equal_models(struct iq_model_file *a, struct iq_model_file *b)
-{
-    ck_assert_uint_eq(iq_model_tensor_count(a), iq_model_tensor_count(b));
-    for (size_t i = 0; i < iq_model_tensor_count(a); i++) {
-        const struct iq_tensor *x = iq_model_tensor_at(a, i), *y = iq_model_tensor_peek(b, x->name);
-        ck_assert_msg(y != NULL, "%s", x->name);
-        ck_assert(x->nbytes == y->nbytes && x->format == y->format && !memcmp(x->bytes, y->bytes, x->nbytes));
-        ck_assert(!memcmp(x->dim, y->dim, sizeof x->dim));
-    }
-    ck_assert_uint_eq(iq_model_meta_count(a), iq_model_meta_count(b));
-    for (size_t i = 0; i < iq_model_meta_count(a); i++) {
-        const struct iq_meta *x = iq_model_meta_at(a, i), *y = iq_model_meta_find(b, x->key);
-        ck_assert(y && x->type == y->type && x->n == y->n);
-    }
-}
-
-START_TEST(a_split_set_equals_the_single_file_by_any_door)
-{
-    struct iq_test_spec s = three_shards();
-    s.shards = 0;
-    ck_assert_int_eq(iq_test_write_model(iq_scratch("one.gguf"), &s, 5, NULL), IQ_OK);
-    struct iq_model_file *one = take(iq_scratch("one.gguf"));
-    static const char *const doors[] = {"set/m-00001-of-00003.gguf", "set/m-00002-of-00003.gguf",
-                                        "set/m-00003-of-00003.gguf", "set", "set/"};
-    for (size_t i = 0; i < sizeof doors / sizeof *doors; i++) {
-        struct iq_model_file *set = take(iq_scratch(doors[i]));
-        equal_models(one, set);
-        ck_assert_uint_eq(iq_model_file_count(set), 3);
-        iq_model_file_close(set);
-    }
-    iq_model_file_close(one);
-}
-END_TEST
-
-START_TEST(a_missing_shard_is_named)
-{
-    three_shards();
-    unlink(iq_scratch("set/m-00003-of-00003.gguf"));
-    refuse(iq_scratch("set/m-00001-of-00003.gguf"), IQ_NOT_FOUND, "m-00003-of-00003.gguf", "missing");
-    refuse(iq_scratch("set/m-00002-of-00003.gguf"), IQ_NOT_FOUND, "m-00003-of-00003.gguf", "missing");
-    refuse(iq_scratch("set"), IQ_NOT_FOUND, "m-00003-of-00003.gguf", "missing");
-    unlink(iq_scratch("set/m-00001-of-00003.gguf"));
-    refuse(iq_scratch("set"), IQ_NOT_FOUND, "m-00001-of-00003.gguf", "missing");
-}
-END_TEST
-
-/* Sets a shard's u16 or i32 key in place. */
-static void poke(const char *path, const char *name, uint16_t value)
-{
-    size_t n;
-    char *bytes = iq_slurp(path, &n), *at = memmem(bytes, n, name, strlen(name));
-    ck_assert_ptr_nonnull(at);
-    memcpy(at + strlen(name) + 4, &value, sizeof value);
-    iq_spill(path, bytes, n);
-    free(bytes);
-}
-
-START_TEST(shards_that_disagree_on_the_count_are_named)
-{
-    three_shards();
-    poke(iq_scratch("set/m-00002-of-00003.gguf"), "split.count", 4);
-    refuse(iq_scratch("set"), IQ_MISMATCH, "m-00002-of-00003.gguf", "split.count is 4");
-    poke(iq_scratch("set/m-00002-of-00003.gguf"), "split.count", 3);
-    poke(iq_scratch("set/m-00003-of-00003.gguf"), "split.tensors.count", 7);
-    refuse(iq_scratch("set"), IQ_MISMATCH, "m-00003-of-00003.gguf", "split.tensors.count is 7");
-    for (int i = 1; i <= 3; i++) {
-        char name[40];
-        snprintf(name, sizeof name, "set/m-%05d-of-00003.gguf", i);
-        poke(iq_scratch(name), "split.tensors.count", 20);
-    }
-    refuse(iq_scratch("set"), IQ_MISMATCH, "m-00001-of-00003.gguf", "hold 21 tensors");
-}
-END_TEST
-
-START_TEST(a_copied_shard_is_named)
-{
-    three_shards();
-    size_t n;
-    char *bytes = iq_slurp(iq_scratch("set/m-00002-of-00003.gguf"), &n);
-    iq_spill(iq_scratch("set/m-00003-of-00003.gguf"), bytes, n);
-    refuse(iq_scratch("set/m-00001-of-00003.gguf"), IQ_MISMATCH, "m-00003-of-00003.gguf", "split.no is 1");
-    iq_spill(iq_scratch("alone.gguf"), bytes, n);
-    refuse(iq_scratch("alone.gguf"), IQ_MISMATCH, "shard 2 of 3", "-00002-of-00003.gguf");
-    poke(iq_scratch("set/m-00003-of-00003.gguf"), "split.no", 2); /* and with its number mended */
-    refuse(iq_scratch("set/m-00001-of-00003.gguf"), IQ_FORMAT, "second tensor", "m-00002-of-00003.gguf");
-    poke(iq_scratch("set/m-00003-of-00003.gguf"), "split.no", 3);
-    refuse(iq_scratch("set"), IQ_FORMAT, "split.no", "found 3");
-    free(bytes);
-}
-END_TEST
-
-START_TEST(a_folder_with_two_models_asks_for_the_file)
-{
-    three_shards();
-    struct iq_test_spec s = iq_test_spec_default();
-    ck_assert_int_eq(iq_test_write_model(iq_scratch("set/other.gguf"), &s, 5, NULL), IQ_OK);
-    refuse(iq_scratch("set"), IQ_USAGE, "different models", "name the file");
+    ck_assert_uint_gt(opened, 1000); /* most flips hit text or numbers that any value fits */
 }
 END_TEST
 
@@ -457,7 +335,7 @@ START_TEST(getters_read_every_type_and_refuse_the_wrong_one)
         iq_test_put_text(&g.keys, "x"), iq_test_put_text(&g.keys, "yz");
     key(&g, "ints", 9), iq_test_put_u32(&g.keys, 5), iq_test_put_u64(&g.keys, 2), iq_test_put_u32(&g.keys, 9),
         iq_test_put_u32(&g.keys, (uint32_t)-1);
-    struct iq_model_file *m = take(write_out(&g, "m.gguf"));
+    struct iq_model_file *m = iq_take_file(write_out(&g, "m.gguf"));
     uint64_t u = 0;
     double d = 0;
     bool b = false, found;
@@ -485,11 +363,6 @@ START_TEST(getters_read_every_type_and_refuse_the_wrong_one)
 }
 END_TEST
 
-static void collect(void *ctx, bool tensor, const char *name)
-{
-    iq_buf_printf(ctx, "%s%s;", tensor ? "T:" : "", name);
-}
-
 START_TEST(what_nothing_read_is_listed)
 {
     struct gguf g = blank();
@@ -499,15 +372,14 @@ START_TEST(what_nothing_read_is_listed)
     describe(&g, "used", 1, (uint64_t[]){8}, 0, 0);
     describe(&g, "unused", 1, (uint64_t[]){8}, 0, 32);
     data(&g, 64);
-    struct iq_model_file *m = take(write_out(&g, "m.gguf"));
-    struct iq_buf b = IQ_BUF(1000);
+    struct iq_model_file *m = iq_take_file(write_out(&g, "m.gguf"));
     uint64_t v = 0;
     ck_assert_int_eq(iq_model_u64(m, "read.me", 0, 9, &v, NULL, NULL), IQ_OK);
     ck_assert_ptr_nonnull(iq_model_tensor_find(m, "used"));
     ck_assert_ptr_nonnull(iq_model_tensor_peek(m, "unused"));
-    iq_model_file_unread(m, collect, &b);
-    ck_assert_str_eq(b.data, "forgotten;T:unused;");
-    iq_buf_free(&b);
+    char *list = iq_unread(m);
+    ck_assert_str_eq(list, "forgotten;T:unused;");
+    free(list);
     iq_model_file_close(m);
 }
 END_TEST
@@ -516,7 +388,7 @@ START_TEST(released_tensors_stay_readable)
 {
     struct iq_test_spec s = iq_test_spec_default();
     ck_assert_int_eq(iq_test_write_model(iq_scratch("m.gguf"), &s, 3, NULL), IQ_OK);
-    struct iq_model_file *m = take(iq_scratch("m.gguf"));
+    struct iq_model_file *m = iq_take_file(iq_scratch("m.gguf"));
     const struct iq_tensor *t = iq_model_tensor_find(m, "token_embd.weight");
     char *copy = malloc(t->nbytes);
     memcpy(copy, t->bytes, t->nbytes);
@@ -545,13 +417,8 @@ int main(void)
     tcase_add_test(t, an_offset_off_the_alignment_is_refused);
     tcase_add_test(t, names_with_control_characters_or_bad_utf8_are_refused);
     tcase_add_test(t, what_is_no_gguf_is_refused_by_name);
-    tcase_add_test(t, every_prefix_of_a_file_is_refused_or_whole);
+    tcase_add_test(t, every_prefix_of_a_file_is_refused);
     tcase_add_test(t, flipped_bits_never_crash);
-    tcase_add_test(t, a_split_set_equals_the_single_file_by_any_door);
-    tcase_add_test(t, a_missing_shard_is_named);
-    tcase_add_test(t, shards_that_disagree_on_the_count_are_named);
-    tcase_add_test(t, a_copied_shard_is_named);
-    tcase_add_test(t, a_folder_with_two_models_asks_for_the_file);
     tcase_add_test(t, getters_read_every_type_and_refuse_the_wrong_one);
     tcase_add_test(t, what_nothing_read_is_listed);
     tcase_add_test(t, released_tensors_stay_readable);

@@ -20,6 +20,6 @@ refuse '\b(TODO|FIXME)\b' 'unfinished work' < "$list"
 grep -E '\.(c|h)$' "$list" | grep -vE '^(tests/|harness/main\.c$)' > "$list.c" || :
 refuse '(^|[^_[:alnum:]])exit\(' 'only harness/main.c exits' < "$list.c"
 grep -v '^harness/' "$list.c" > "$list.low" || :
-refuse '(^|[^_[:alnum:]])(printf|puts|putchar|perror)\(|\b(stdout|stderr)\b' 'only harness prints' < "$list.low"
+refuse '(^|[^_[:alnum:]])(printf|puts|putchar|perror)\(|(^|[^._[:alnum:]])(stdout|stderr)\b' 'only harness prints' < "$list.low"
 rm -f "$list.c" "$list.low"
 exit $bad

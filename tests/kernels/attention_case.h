@@ -40,16 +40,19 @@ static inline uint32_t case_below(uint64_t *seed, uint32_t n)
     return (uint32_t)(*seed >> 33) % n;
 }
 
-static inline float *case_key(const struct attention_case *c, uint32_t s, uint32_t pos, uint32_t head, uint32_t d)
+static inline float *case_key(const struct attention_case *c, uint32_t s, uint32_t pos, uint32_t head,
+                              uint32_t d)
 {
     uint32_t block = c->table[s][pos / IQ_KV_BLOCK];
     return c->cache.k + iq_kv_k_at(&c->cache, block, head) + (size_t)d * IQ_KV_BLOCK + pos % IQ_KV_BLOCK;
 }
 
-static inline float *case_value(const struct attention_case *c, uint32_t s, uint32_t pos, uint32_t head, uint32_t d)
+static inline float *case_value(const struct attention_case *c, uint32_t s, uint32_t pos, uint32_t head,
+                                uint32_t d)
 {
     uint32_t block = c->table[s][pos / IQ_KV_BLOCK];
-    return c->cache.v + iq_kv_v_at(&c->cache, block, head) + (size_t)(pos % IQ_KV_BLOCK) * c->cache.head_dim + d;
+    return c->cache.v + iq_kv_v_at(&c->cache, block, head) + (size_t)(pos % IQ_KV_BLOCK) * c->cache.head_dim +
+           d;
 }
 
 static inline void *case_alloc(size_t floats)
@@ -90,8 +93,8 @@ static inline void case_open(struct attention_case *c, const struct shape *sh, u
         order[i - 1] = order[j], order[j] = swap;
     }
     c->cache_floats = (size_t)blocks * sh->kv_heads * sh->dim * IQ_KV_BLOCK;
-    c->cache = (struct iq_kv_layer){case_alloc(c->cache_floats), case_alloc(c->cache_floats), blocks, sh->kv_heads,
-                                    sh->dim};
+    c->cache = (struct iq_kv_layer){case_alloc(c->cache_floats), case_alloc(c->cache_floats), blocks,
+                                    sh->kv_heads, sh->dim};
     for (uint32_t s = 0, block = 0, row = 0; s < sh->seqs; s++) {
         uint32_t n = (sh->pos[s] + sh->rows[s] + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
         c->table[s] = malloc(n * sizeof(uint32_t) + 1);

@@ -59,7 +59,8 @@ static void compare_all(const struct attention_case *c, struct iq_pool *const po
             for (size_t i = 0; i < c->y_floats; i++)
                 ck_assert_msg(iq_f32_bits(want[i]) == iq_f32_bits(got[i]),
                               "seed %#llx: %s, %d threads: row %zu column %zu: %a, reference %a",
-                              (unsigned long long)seed, v->name, t + 1, i / c->a.ldy, i % c->a.ldy, got[i], want[i]);
+                              (unsigned long long)seed, v->name, t + 1, i / c->a.ldy, i % c->a.ldy, got[i],
+                              want[i]);
         }
     }
     iq_exec_close(&x);
@@ -98,7 +99,7 @@ END_TEST
 /* Signed zeros, subnormals, infinities, NaN, huge scores and weights that underflow, here and there. */
 START_TEST(odd_values_give_the_bits_of_the_reference)
 {
-    static const float odd[] = {0.0f,     -0.0f, 0x1p-149f, -0x1p-140f, 0x1p-126f, INFINITY,
+    static const float odd[] = {0.0f,      -0.0f, 0x1p-149f, -0x1p-140f, 0x1p-126f, INFINITY,
                                 -INFINITY, NAN,   3e38f,     -3e38f,     1e4f,      -1e4f};
     struct iq_pool *pool[3];
     open_pools(pool);
@@ -114,8 +115,10 @@ START_TEST(odd_values_give_the_bits_of_the_reference)
             for (int i = 0; i < 12; i++) {
                 uint32_t end = sh.pos[s] + sh.rows[s];
                 if (end == 0) break;
-                uint32_t p = case_below(&seed, end), h = case_below(&seed, sh.kv_heads), d = case_below(&seed, sh.dim);
-                *(i % 2 ? case_key(&c, s, p, h, d) : case_value(&c, s, p, h, d)) = odd[case_below(&seed, kinds)];
+                uint32_t p = case_below(&seed, end), h = case_below(&seed, sh.kv_heads),
+                         d = case_below(&seed, sh.dim);
+                *(i % 2 ? case_key(&c, s, p, h, d) : case_value(&c, s, p, h, d)) =
+                    odd[case_below(&seed, kinds)];
             }
         for (int i = 0; i < 20 && c.q_floats; i++)
             c.q[case_below(&seed, (uint32_t)c.q_floats)] = odd[case_below(&seed, kinds)];
@@ -140,7 +143,8 @@ START_TEST(what_no_row_sees_changes_no_bit)
             case_open(&c, &sh, base_seed, poison[p]);
             /* Keys below every row's window are not there either. */
             for (uint32_t key = 0; key < 250 + 1 - 100; key++)
-                for (uint32_t d = 0; d < 64; d++) *case_key(&c, 1, key, 2, d) = *case_value(&c, 1, key, 2, d) = poison[p];
+                for (uint32_t d = 0; d < 64; d++)
+                    *case_key(&c, 1, key, 2, d) = *case_value(&c, 1, key, 2, d) = poison[p];
             attend(v, &x, &c.a, c.y);
             for (uint32_t r = 0; r < c.a.rows; r++)
                 for (size_t i = 0; i < c.width; i++) ck_assert(isfinite(c.y[r * c.a.ldy + i]));
@@ -186,7 +190,8 @@ START_TEST(a_row_has_its_bits_in_any_grouping)
                 a.q += first * a.ldq, a.rows = row - first, a.seq = cut, a.seqs = count;
                 attend(v, &x, &a, got + first * a.ldy);
             }
-            ck_assert_msg(!memcmp(got, c.y, c.y_floats * sizeof(float)), "%s in pieces of %u", v->name, piece[i]);
+            ck_assert_msg(!memcmp(got, c.y, c.y_floats * sizeof(float)), "%s in pieces of %u", v->name,
+                          piece[i]);
         }
         free(got);
         iq_exec_close(&x);
@@ -277,8 +282,9 @@ START_TEST(attention_lies_within_its_bound_of_float64)
                         o += s[k] / l * v, abs += s[k] / l * fabs(v);
                     }
                     double bound = 1.05 * factor * 0x1p-24 * abs, off = fabs(y[d] - o);
-                    ck_assert_msg(off <= bound, "sequence %u row %u head %u element %u: %.9g, float64 %.9g, bound %.3g",
-                                  q, i, h, d, y[d], o, bound);
+                    ck_assert_msg(off <= bound,
+                                  "sequence %u row %u head %u element %u: %.9g, float64 %.9g, bound %.3g", q,
+                                  i, h, d, y[d], o, bound);
                     worst = off / bound > worst ? off / bound : worst;
                 }
             }
@@ -291,7 +297,8 @@ END_TEST
 static void write_case(struct attention_case *c, struct iq_kv_write *w, float *k, float *v)
 {
     size_t width = (size_t)c->cache.kv_heads * c->cache.head_dim;
-    *w = (struct iq_kv_write){c->a.rows, c->cache.kv_heads, 0, k, v, width + 1, width + 2, &c->cache, c->seq, c->a.seqs};
+    *w = (struct iq_kv_write){c->a.rows, c->cache.kv_heads, 0,         k,      v,
+                              width + 1, width + 2,         &c->cache, c->seq, c->a.seqs};
     for (size_t i = 0; i < c->a.rows * (width + 2); i++) k[i] = case_float(77, i), v[i] = case_float(78, i);
     for (size_t i = 0; i < c->cache_floats; i++) c->cache.k[i] = c->cache.v[i] = NAN;
 }

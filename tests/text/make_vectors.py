@@ -3,7 +3,8 @@
 
     python3 -m venv V && V/bin/pip install tokenizers==0.23.3 && V/bin/python tests/text/make_vectors.py tests/data/text
 
-trained.jsonl and cases.jsonl: a line is {"name", "tokenizer" (the text of a tokenizer.json), "vectors"}, a vector
+scores.jsonl is a SentencePiece model as GGUF holds it (tokens, scores, types and no merges), with the ids of the
+tokenizer.json that transformers' converter would make of it. trained.jsonl and cases.jsonl: a line is {"name", "tokenizer" (the text of a tokenizer.json), "vectors"}, a vector
 {"text", "parse", "special", "ids", "decoded"}: `parse` says that special tokens in the text become ids, `special` that
 BOS and EOS are added; `decoded` (where the ids make whole characters) is the text of the ids with special tokens kept.
 Everything is seeded: a run writes the same bytes, but for training, which may break ties in another way.
@@ -60,7 +61,7 @@ def corpus():
     return [" ".join(r.choice(WORDS) for _ in range(40)) + r.choice(["\n", "  ", "\r\n", "!\n\n", "...", " 2024"]) for _ in range(300)]
 
 
-def save(name, tok, count=250, extra=(), only=None):
+def save(name, tok, count=250, extra=(), only=None, file=None, more=None):
     text = json.dumps(json.loads(tok.to_str()), ensure_ascii=False, separators=(",", ":"))
     tok = Tokenizer.from_str(text)
     r = random.Random(name)
@@ -74,8 +75,9 @@ def save(name, tok, count=250, extra=(), only=None):
         if "\ufffd" not in decoded and not name.startswith("added"):  # there it spells them as normalized
             line["decoded"] = decoded
         vectors.append(line)
-    with open(f"{OUT}/{'trained' if only is None else 'cases'}.jsonl", "a", encoding="utf-8") as f:
-        f.write(json.dumps({"name": name, "tokenizer": text, "vectors": vectors}, ensure_ascii=False, separators=(",", ":")) + "\n")
+    line = {"name": name, **(more or {"tokenizer": text}), "vectors": vectors}
+    with open(f"{OUT}/{file or ('trained' if only is None else 'cases')}.jsonl", "a", encoding="utf-8") as f:
+        f.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 def bpe(specials=("<unk>",), **kw):
@@ -130,6 +132,23 @@ def byte_level():
     save("qwen2", tok, extra=["<|im_start|>user\n", "<|im_end|>", "<tool>", "e\u0301!", "é!"])
 
 
+def scores(text):
+    """Scores as SentencePiece gives them: minus the order of making; merges as transformers' converter derives them."""
+    vocab = text["model"]["vocab"]
+    tokens = sorted(vocab, key=vocab.get)
+    types = [2, 3, 3] + [6] * 256 + [1] * (len(tokens) - 259)
+    score = [0.0] * 259 + [-float(i) for i in range(len(tokens) - 259)]
+    merges = []
+    for t in tokens[259:]:
+        merges += [(t[:i], t[i:], score[vocab[t]]) for i in range(1, len(t)) if t[:i] in vocab and t[i:] in vocab]
+    merges.sort(key=lambda m: -m[2])
+    text["model"]["merges"] = [m[:2] for m in merges]
+    text["post_processor"] = None
+    tok = Tokenizer.from_str(json.dumps(text))
+    tok.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", 1)])
+    save("scores", tok, file="scores", extra=["<s>", "</s>", "<s> a", "x<s>y"], more={"tokens": tokens, "scores": score, "types": types})
+
+
 def sentencepiece():
     s = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
     tok, _ = bpe(unk_token="<unk>", fuse_unk=True, byte_fallback=True)
@@ -141,6 +160,8 @@ def sentencepiece():
     tok = Tokenizer.from_str(json.dumps(text))
     tok.post_processor = processors.TemplateProcessing(single="<s> $A </s>", pair="<s> $A $B", special_tokens=[("<s>", 1), ("</s>", 2)])
     save("llama2", tok, extra=["<s>", "</s>", "<s> a", "x<s>y", "<unk>"])
+
+    scores(json.loads(tok.to_str()))
 
     tok, _ = bpe(unk_token="<unk>", fuse_unk=True, byte_fallback=False)
     tok.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase(), normalizers.Strip()])
@@ -207,6 +228,14 @@ def cases():
         tok = Tokenizer(models.BPE(v, pairs, unk_token="u"))
         tok.pre_tokenizer = pre
         save(f"pre_{name}", tok, only=split_texts + ["a\u200db \u180ex\u2460\u00b2 e\u0301\u24b6_-", "a$b+c", "\u00bda\u2028b", "1\u0663a"])
+    # normal forms: marks out of order, compatibility characters, Hangul
+    marks = ["a\u0301\u0323", "\u0323\u0301\u0327a\u0345\u0301", "\u1e69\u0307", "s\u0307\u0323", "\u0344", "\u0f73\u0f71\u0f72", "\ufb03\u2460\u00bd",
+             "\u1112\u1161\u11ab\uac00\u11a8", "\ufdfa", "\u212b\u2126", "\u0b4b\u0b3e", "\U0001d15e", "\u095c", "e\u0301" * 5, "\u00c5\u0323"]
+    for form in (normalizers.NFC(), normalizers.NFD(), normalizers.NFKC(), normalizers.NFKD()):
+        chars = sorted({c for m in marks for c in form.normalize_str(m)} | {c for m in marks for c in m})
+        tok = Tokenizer(models.BPE({c: i for i, c in enumerate(chars)}, []))
+        tok.normalizer = form
+        save(f"form_{type(form).__name__}", tok, only=marks + ["".join(marks)])
     # byte fallback and unk
     fall = ["a\nb", "a\n\nb", "\n", "x", "xy", "axyb", "a\nxb", "ax\nyb", "x\n", "é\n", "", "ab", "a😀b"]
     for k, kw in enumerate([dict(unk_token="u", byte_fallback=True), dict(unk_token="u", byte_fallback=True, fuse_unk=True),
@@ -214,7 +243,7 @@ def cases():
         save(f"fallback_{k}", Tokenizer(models.BPE({"u": 0, "a": 1, "b": 2, "<0x0A>": 3}, [], **kw)), only=fall)
 
 
-for name in ("trained", "cases"):
+for name in ("trained", "cases", "scores"):
     open(f"{OUT}/{name}.jsonl", "w").close()
 byte_level()
 sentencepiece()

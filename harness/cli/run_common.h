@@ -1,0 +1,63 @@
+/* What run, record and replay share: flags of a run, and prompts from the command line. */
+#ifndef IQ_HARNESS_RUN_COMMON_H
+#define IQ_HARNESS_RUN_COMMON_H
+
+#include "harness/plan/prompts.h"
+#include "harness/plan/settings.h"
+
+#define IQ_PROMPT_FLAGS                                                                                      \
+    {.name = "prompt",                                                                                       \
+     .type = IQ_FLAG_STRING,                                                                                 \
+     .meta = "TEXT",                                                                                         \
+     .help = "one question, put through the model's chat template"},                                         \
+        {.name = "prompts",                                                                                  \
+         .type = IQ_FLAG_STRING,                                                                             \
+         .meta = "FILE",                                                                                     \
+         .help = "prompts as JSON lines: id, messages (or prompt, or ids), and options"},                    \
+        {.name = "raw", .type = IQ_FLAG_SWITCH, .help = "--prompt is raw text: no chat template"},           \
+        {.name = "max-tokens",                                                                               \
+         .type = IQ_FLAG_INT,                                                                                \
+         .meta = "N",                                                                                        \
+         .lo = 0,                                                                                            \
+         .hi = 1048576,                                                                                      \
+         .fallback = "64",                                                                                   \
+         .help = "most tokens to generate, where a prompt does not say"},                                    \
+        {.name = "temperature",                                                                              \
+         .type = IQ_FLAG_FLOAT,                                                                              \
+         .meta = "X",                                                                                        \
+         .lo = 0,                                                                                            \
+         .hi = 100,                                                                                          \
+         .fallback = "0",                                                                                    \
+         .help = "0 is greedy"},                                                                             \
+        {.name = "top-k",                                                                                    \
+         .type = IQ_FLAG_INT,                                                                                \
+         .meta = "N",                                                                                        \
+         .lo = 0,                                                                                            \
+         .hi = 4194304,                                                                                      \
+         .fallback = "0",                                                                                    \
+         .help = "sample among the N best; 0: all"},                                                         \
+        {.name = "top-p",                                                                                    \
+         .type = IQ_FLAG_FLOAT,                                                                              \
+         .meta = "X",                                                                                        \
+         .lo = 1e-6,                                                                                         \
+         .hi = 1,                                                                                            \
+         .fallback = "1",                                                                                    \
+         .help = "sample among the best that make up X"},                                                    \
+        {.name = "min-p",                                                                                    \
+         .type = IQ_FLAG_FLOAT,                                                                              \
+         .meta = "X",                                                                                        \
+         .lo = 0,                                                                                            \
+         .hi = 1,                                                                                            \
+         .fallback = "0",                                                                                    \
+         .help = "drop what is less likely than X times the best"},                                          \
+    {                                                                                                        \
+        .name = "seed", .type = IQ_FLAG_INT, .meta = "N", .lo = 0, .hi = 9007199254740992.0,                 \
+        .fallback = "0", .help = "of each request's draws"                                                   \
+    }
+
+/* The prompts that the flags name; IQ_USAGE when there are none, or both kinds. */
+int iq_run_prompts(const struct iq_call *, struct iq_prompts *, struct iq_err *err);
+/* --trajectory FILE, or NULL; the caller frees it. */
+int iq_run_trajectory(const struct iq_call *, cJSON **out, struct iq_err *err);
+
+#endif

@@ -1,0 +1,196 @@
+#include "harness/trial/trial_process.h"
+
+#include "harness/report/request_line.h"
+#include "harness/trial/manifest.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct trial {
+    const struct iq_trial *spec;
+    struct iq_wire_out *wire;
+    int in;
+    struct iq_model *model;
+    struct iq_engine *engine;
+    struct iq_faultset *faults;
+    struct iq_selector selector;
+    struct iq_request *request; /* (n) those that are run */
+    uint32_t n, ended;
+    struct iq_sink wire_sink, sink;
+};
+
+int iq__write_all(int fd, const void *bytes, size_t n)
+{
+    for (const char *p = bytes; n;) {
+        ssize_t w = write(fd, p, n);
+        if (w < 0 && errno == EINTR) continue;
+        if (w < 0) return -1;
+        p += w;
+        n -= (size_t)w;
+    }
+    return 0;
+}
+
+int iq__read_all(int fd, void *bytes, size_t n)
+{
+    for (char *p = bytes; n;) {
+        ssize_t r = read(fd, p, n);
+        if (r < 0 && errno == EINTR) continue;
+        if (r <= 0) return -1;
+        p += r;
+        n -= (size_t)r;
+    }
+    return 0;
+}
+
+static int on_row(void *self, const struct iq_cell *c, struct iq_digest d, const void *bytes, size_t n)
+{
+    const struct iq_sink *wire = &((struct trial *)self)->wire_sink;
+    return wire->row(wire->self, c, d, bytes, n);
+}
+
+static int on_position(void *self, const struct iq_position *p)
+{
+    const struct iq_sink *wire = &((struct trial *)self)->wire_sink;
+    return wire->position(wire->self, p);
+}
+
+static int on_fired(void *self, const struct iq_firing *f)
+{
+    const struct iq_sink *wire = &((struct trial *)self)->wire_sink;
+    return wire->fired(wire->self, f);
+}
+
+/* A request has ended: its record, then its line for the user. */
+static int on_done(void *self, const struct iq_request_end *end)
+{
+    struct trial *t = self;
+    struct iq_buf line = IQ_BUF(IQ_WIRE_NOTE - 2);
+    IQ_TRY(t->wire_sink.done(t->wire_sink.self, end));
+    t->ended++;
+    if (t->spec->lines == IQ_LINES_NONE) return IQ_OK;
+    uint32_t i = 0;
+    while (t->request[i].index != end->request) i++;
+    if (t->spec->lines == IQ_LINES_JSON)
+        iq_request_line(end, iq_engine_output(t->engine, i), &t->spec->settings, &line);
+    else
+        iq_buf_printf(&line, "%s", end->text);
+    int status = line.failed ? IQ_LIMIT : iq_wire_note(t->wire, line.data ? line.data : "");
+    iq_buf_free(&line);
+    return status;
+}
+
+static int open_engine(struct trial *t, struct iq_err *err)
+{
+    struct iq_engine_config c;
+    iq_settings_engine(&t->spec->settings, &c);
+    c.trajectory = t->spec->trajectory;
+    IQ_TRY(iq_engine_open(t->model, &c, t->request, t->n, &t->engine, err));
+    t->wire_sink = iq_wire_sink(t->wire);
+    t->sink = (struct iq_sink){t, on_row, on_position, on_fired, on_done};
+    return IQ_OK;
+}
+
+/* Announces the run, and leaves out what the coordinator has already. */
+static int begin(struct trial *t, struct iq_err *err)
+{
+    struct iq_buf manifest = IQ_BUF(IQ_WIRE_FRAME / 4);
+    uint32_t n_nodes;
+    char trajectory[IQ_DIGEST_HEX] = "";
+    if (t->spec->trajectory) {
+        char *text = cJSON_PrintUnformatted(t->spec->trajectory);
+        iq_digest_hex(text ? iq_digest_bytes(text, strlen(text)) : (struct iq_digest){0}, trajectory);
+        cJSON_free(text);
+    }
+    struct iq_manifest_parts parts = {
+        t->spec->model,   t->model,      t->engine,       &t->spec->settings,
+        t->spec->prompts, t->spec->plan, t->spec->golden, t->spec->trajectory ? trajectory : NULL};
+    const struct iq_node *nodes = iq_engine_nodes(t->engine, &n_nodes);
+    int status = iq_manifest_write(&parts, &manifest, err);
+    if (status == IQ_OK)
+        status = iq_wire_begin(t->wire, manifest.data, nodes, n_nodes, (enum iq_level)t->spec->settings.level,
+                               NULL);
+    iq_buf_free(&manifest);
+    if (status != IQ_OK) return status;
+    unsigned char *skip = calloc(t->n ? t->n : 1, 1);
+    if (!skip || iq__read_all(t->in, skip, t->n)) {
+        free(skip);
+        return iq_fail(err, IQ_IO, "the coordinator is gone");
+    }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < t->n; i++)
+        if (!skip[i]) t->request[kept++] = t->request[i];
+    free(skip);
+    if (kept == t->n) return IQ_OK;
+    t->ended = t->n - kept;
+    t->n = kept;
+    iq_engine_close(t->engine);
+    return open_engine(t, err);
+}
+
+static int run_steps(struct trial *t, struct iq_err *err)
+{
+    uint32_t total = t->n + t->ended;
+    if (t->faults) iq_engine_arm(t->engine, &t->selector);
+    iq_engine_record(t->engine, &t->sink);
+    for (bool more = t->n > 0; more;) {
+        IQ_TRY(iq_engine_step(t->engine, &more, err));
+        const struct iq_engine_stats *s = iq_engine_stats(t->engine);
+        struct iq_wire_progress p = {
+            .requests = t->ended, .requests_total = total, .tokens = s->tokens, .step = s->steps};
+        IQ_TRY(iq_wire_progress(t->wire, &p));
+    }
+    if (!t->spec->want_trajectory) return IQ_OK;
+    struct iq_buf text = IQ_BUF(IQ_WIRE_NOTE - 2);
+    struct iq_jw w = IQ_JW(&text);
+    iq_buf_printf(&text, "%c", IQ__TRAJECTORY_MARK);
+    int status = iq_engine_trajectory(t->engine, &w);
+    if (status == IQ_OK) status = text.failed ? IQ_LIMIT : iq_wire_note(t->wire, text.data);
+    iq_buf_free(&text);
+    return status == IQ_OK ? IQ_OK : iq_fail(err, status, "the trajectory is too long to be kept");
+}
+
+static int run(struct trial *t, struct iq_err *err)
+{
+    const struct iq_trial *spec = t->spec;
+    struct iq_model_options o;
+    IQ_TRY(iq_kernels_register(err));
+    iq_settings_model(&spec->settings, &o);
+    IQ_TRY(iq_model_open(spec->model, &o, &t->model, err));
+    IQ_TRY(iq_prompts_tokenize(spec->prompts, t->model, err));
+    t->n = spec->prompts->n;
+    t->request = malloc((t->n ? t->n : 1) * sizeof *t->request);
+    if (!t->request) return iq_fail(err, IQ_MEMORY, "no memory for %u requests", t->n);
+    memcpy(t->request, spec->prompts->request, t->n * sizeof *t->request);
+    iq_settings_arrivals(&spec->settings, t->request, t->n);
+    if (spec->plan && spec->plan->n) {
+        IQ_TRY(iq_faultset_open(spec->plan->fault, spec->plan->n, spec->plan->seed, &t->faults, err));
+        iq_faultset_selector(t->faults, &t->selector);
+    }
+    IQ_TRY(open_engine(t, err));
+    IQ_TRY(begin(t, err));
+    return run_steps(t, err);
+}
+
+int iq__trial_process(const struct iq_trial *spec, int out, int in)
+{
+    struct trial t = {.spec = spec, .in = in};
+    struct iq_err err = {0};
+    signal(SIGPIPE, SIG_IGN);
+    if (iq_wire_open(out, &t.wire, &err) != IQ_OK) return 1;
+    int status = run(&t, &err);
+    if (status == IQ_OK)
+        status = iq_wire_end(t.wire);
+    else {
+        if (!err.text[0]) iq_fail(&err, status, "%s", iq_status_text(status));
+        status = iq_wire_fail(t.wire, &err);
+    }
+    iq_engine_close(t.engine);
+    iq_faultset_close(t.faults);
+    iq_model_close(t.model);
+    free(t.request);
+    iq_wire_close(t.wire);
+    return status != IQ_OK;
+}

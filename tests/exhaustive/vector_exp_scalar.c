@@ -1,3 +1,0 @@
-#include "kernels/cpu/vec_portable.h"
-
-#include "tests/exhaustive/vector_exp.h"

@@ -1,0 +1,51 @@
+#include "tests/golden/scratch.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+void scratch_make(struct scratch *s, bool in_memory)
+{
+    const char *tmp = getenv("TMPDIR");
+    if (!tmp && in_memory && !access("/dev/shm", W_OK)) tmp = "/dev/shm";
+    snprintf(s->dir, sizeof s->dir, "%.30s/iq-golden-XXXXXX", tmp ? tmp : "/tmp");
+    ck_assert_ptr_nonnull(mkdtemp(s->dir));
+    snprintf(s->store, sizeof s->store, "%s/store", s->dir);
+    snprintf(s->file, sizeof s->file, "%s/run.iqrun", s->dir);
+}
+
+static void drop(const char *path)
+{
+    DIR *d = opendir(path);
+    struct dirent *e;
+    while (d && (e = readdir(d))) {
+        char inner[512];
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+        snprintf(inner, sizeof inner, "%s/%.200s", path, e->d_name);
+        if (unlink(inner)) drop(inner);
+    }
+    if (d) closedir(d);
+    rmdir(path);
+}
+
+void scratch_drop(struct scratch *s) { drop(s->dir); }
+
+struct iq_store *scratch_open(const struct scratch *s, uint64_t max_bytes)
+{
+    struct iq_store_options o = {.create = true, .map_bytes = 1 << 20, .max_bytes = max_bytes};
+    struct iq_err err = {0};
+    struct iq_store *store;
+    OK(iq_store_open(s->store, &o, &store, &err));
+    return store;
+}
+
+uint64_t scratch_seed(void)
+{
+    const char *given = getenv("IQ_TEST_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+    printf("IQ_TEST_SEED=%llu repeats this\n", (unsigned long long)seed);
+    return seed;
+}

@@ -1,0 +1,33 @@
+# The arithmetic contract, rmsnorm, rope, add, swiglu, temper, the rotary table; and the proof over all inputs.
+set(forms ${CMAKE_SOURCE_DIR}/tests/exhaustive/vector_forms_scalar.c)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(forms_avx2 ${CMAKE_SOURCE_DIR}/tests/exhaustive/vector_forms_avx2.c)
+  set(forms_avx512 ${CMAKE_SOURCE_DIR}/tests/exhaustive/vector_forms_avx512.c)
+  set_source_files_properties(${forms_avx2} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+  set_source_files_properties(${forms_avx512} PROPERTIES COMPILE_OPTIONS
+    "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mfma;-mf16c")
+endif()
+add_library(iq_vector_forms STATIC ${forms} ${forms_avx2} ${forms_avx512})
+target_link_libraries(iq_vector_forms PUBLIC iq_kernels)
+
+iq_test(test_arith test_arith.c LIBS iq_vector_forms)
+iq_test(test_rotary test_rotary.c LIBS iq_kernels)
+iq_test(test_vector_ops test_vector_ops.c LIBS iq_kernels)
+
+add_executable(prove_math ${CMAKE_SOURCE_DIR}/tests/exhaustive/prove_math.c)
+target_link_libraries(prove_math PRIVATE iq_vector_forms)
+pkg_check_modules(MPFR IMPORTED_TARGET mpfr)
+if(MPFR_FOUND)
+  target_link_libraries(prove_math PRIVATE PkgConfig::MPFR)
+  target_compile_definitions(prove_math PRIVATE IQ_HAVE_MPFR)
+endif()
+# Every run tries 20 million inputs a function; `ctest -L exhaustive` all of them (minutes a function).
+set(stride 211)
+if(IQ_SANITIZE)
+  set(stride 2111)
+endif()
+add_test(NAME math_sample COMMAND prove_math all 0/1 1 ${stride})
+foreach(function exp log sin cos tanh)
+  add_test(NAME prove_${function} COMMAND prove_math ${function} 0/1 1)
+  set_tests_properties(prove_${function} PROPERTIES LABELS exhaustive TIMEOUT 14400)
+endforeach()
