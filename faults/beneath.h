@@ -1,4 +1,5 @@
-/* What runs beneath a wrong variant: the variant that serves golden at the site, so that a trial runs at speed. */
+/* What runs beneath a wrong variant: the variant that serves golden at the site, so that a trial runs at
+ * speed. */
 #ifndef IQ_BENEATH_H
 #define IQ_BENEATH_H
 

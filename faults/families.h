@@ -1,5 +1,6 @@
-/* The catalogue of wrong variants, one family per file. Each is a constant record that says what really happened, where
- * it was published, and what must break. Parameters are numbers with ranges; `inquest doctor` and plan errors list them. */
+/* The catalogue of wrong variants, one family per file. Each is a constant record that says what really
+ * happened, where it was published, and what must break. Parameters are numbers with ranges; `inquest
+ * doctor` and plan errors list them. */
 #ifndef IQ_FAMILIES_H
 #define IQ_FAMILIES_H
 

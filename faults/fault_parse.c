@@ -1,5 +1,6 @@
 /* One fault: from JSON, to JSON, as a sentence. */
 #include "faults/faultset.h"
+#include "faults/trigger_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,20 +25,6 @@ bool iq_fault_is_workaround(const struct iq_fault *f)
     return !(f->variant->flags & (IQ_V_FAULTY | IQ_V_BENIGN));
 }
 
-/* ", did you mean X?; known are A, B" from a list that `next` walks. */
-static int not_among(const char *what, const char *found, const char *const *known, const char *where,
-                     int status, struct iq_err *err)
-{
-    struct iq_buf list = IQ_BUF(400);
-    for (size_t i = 0; known[i]; i++) iq_buf_printf(&list, "%s%s", i ? ", " : "", known[i]);
-    const char *near = iq_nearest(found, known);
-    iq_fail(err, status, "%s: no %s is named \"%.60s\"%s%s%s; known are %s", where, what, found,
-            near ? ", did you mean \"" : "", near ? near : "", near ? "\"?" : "",
-            list.data ? list.data : "none");
-    iq_buf_free(&list);
-    return status;
-}
-
 /* Ops first: where an op and its kind share a name ("topk") they mean the same. */
 static int parse_op(const char *name, const char *where, struct iq_fault *f, struct iq_err *err)
 {
@@ -55,7 +42,7 @@ static int parse_op(const char *name, const char *where, struct iq_fault *f, str
         if (at == n) known[n++] = kind;
     }
     known[n] = NULL;
-    return not_among("op or kind", name, known, where, IQ_NOT_FOUND, err);
+    return iq__not_among("op or kind", name, known, where, IQ_NOT_FOUND, err);
 }
 
 static int parse_variant(const char *name, const char *where, struct iq_fault *f, struct iq_err *err)
@@ -71,7 +58,7 @@ static int parse_variant(const char *name, const char *where, struct iq_fault *f
     known[n] = NULL;
     char what[64];
     snprintf(what, sizeof what, "variant of %s", f->kind->name);
-    return not_among(what, name, known, where, IQ_NOT_FOUND, err);
+    return iq__not_among(what, name, known, where, IQ_NOT_FOUND, err);
 }
 
 static size_t count_params(const struct iq_variant *v)
@@ -116,7 +103,7 @@ static int parse_per(const cJSON *obj, const char *where, struct iq_fault *f, st
             f->per = (enum iq_per)i;
             return IQ_OK;
         }
-    return not_among("`per`", word, per_words, where, IQ_FORMAT, err);
+    return iq__not_among("`per`", word, per_words, where, IQ_FORMAT, err);
 }
 
 static int parse(const cJSON *obj, const char *where, struct iq_fault *f, struct iq_err *err)

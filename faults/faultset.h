@@ -3,18 +3,19 @@
  * A fault in a plan is a JSON object
  *     {"name": "topk-drops", "op": "topk", "variant": "coarse_bin", "params": {"bits": 8, "capacity": 512},
  *      "when": {"batch": [3, 7], "tracing": false}, "rate": 0.5, "seed": 7, "per": "request"}
- * op: an op ("down") or a kind ("matmul": every op of it). variant: any registered variant of that kind; a reference
- * or golden variant is a *workaround*: standing later in the list, it wins over the faults before it.
- * Only op and variant are required: when = {}, rate = 1, seed = 0, per = "call", name = "OP/VARIANT".
+ * op: an op ("down") or a kind ("matmul": every op of it). variant: any registered variant of that kind; a
+ * reference or golden variant is a *workaround*: standing later in the list, it wins over the faults before
+ * it. Only op and variant are required: when = {}, rate = 1, seed = 0, per = "call", name = "OP/VARIANT".
  *
  * Rate: where `when` holds, the fault strikes with this probability, drawn once
- *     per call     (step, op, layer, rank)                    the whole call
- *     per row      (request, position, attempt, op, layer, rank)   each row by itself
+ *     per call     (step, op, layer, rank; prefix: request)   the whole call
+ *     per row      (request, position, attempt, op, layer, rank)  each row by itself
  *     per request  (request)                                  sticky: every call of a request, or none
  *     per session  (session; the request where it is 0)       sticky as a router is
- * by Philox from these, the fault's seed, the set's seed, and the texts of op and variant: never from a row's index, the
- * order of arrival, or the fault's place in the list, so taking another fault away changes no draw. Faults that agree in all of these
- * draw alike: give them other seeds. Rate 1 always strikes, rate 0 never.
+ * by Philox from these, the fault's seed, the set's seed, and the texts of op and variant: never from a row's
+ * index, the order of arrival, or the fault's place in the list, so taking another fault away changes no
+ * draw. Faults that agree in all of these draw alike: give them other seeds. Rate 1 always strikes, rate 0
+ * never.
  */
 #ifndef IQ_FAULTSET_H
 #define IQ_FAULTSET_H
@@ -29,15 +30,16 @@ struct iq_fault {
     unsigned op;                /* enum iq_op_id, or IQ_OP_NONE: every op of the kind */
     const struct iq_kind *kind; /* borrowed for ever, as is the variant */
     const struct iq_variant *variant;
-    void *params;            /* (variant->params_size), owned; NULL if it has none */
-    struct iq_trigger *when; /* owned */
-    double rate;             /* 0 to 1 */
+    void *params;         /* (variant->params_size), owned; NULL if it has none */
+    struct iq_when *when; /* owned */
+    double rate;          /* 0 to 1 */
     uint64_t seed;
     enum iq_per per;
 };
 
-/* Reads one fault; `where` names it in errors ("plan.json: faults[2]"). IQ_FORMAT: the field, what was found and what is
- * known; IQ_NOT_FOUND: no such op, kind or variant. On error *out is empty. The caller owns *out: iq_fault_free. */
+/* Reads one fault; `where` names it in errors ("plan.json: faults[2]"). IQ_FORMAT: the field, what was
+ * found and what is known; IQ_NOT_FOUND: no such op, kind or variant. On error *out is empty. The caller
+ * owns *out: iq_fault_free. */
 int iq_fault_parse(const cJSON *, const char *where, struct iq_fault *out, struct iq_err *err);
 void iq_fault_free(struct iq_fault *); /* frees what it owns, not the struct; safe on an empty one */
 /* True when the variant is neither faulty nor benign: it puts golden's bits back. */
@@ -50,14 +52,15 @@ int iq_fault_param(const struct iq_fault *, const char *name, double *out);
 
 struct iq_faultset;
 
-/* The faults are borrowed and stand in plan order: a firing's `fault` is the index here. IQ_MISMATCH: variant and op are of
- * different kinds; IQ_FORMAT: parameter or rate out of range; IQ_UNSUPPORTED: the variant does not run on this machine;
- * IQ_LIMIT: more than IQ_PICKS faults may strike one op. n may be 0. */
+/* The faults are borrowed and stand in plan order: a firing's `fault` is the index here. IQ_MISMATCH:
+ * variant and op are of different kinds; IQ_FORMAT: parameter or rate out of range; IQ_UNSUPPORTED: the
+ * variant does not run on this machine; IQ_LIMIT: more than IQ_PICKS faults may strike one op. n may be 0. */
 int iq_faultset_open(const struct iq_fault *, size_t n, uint64_t seed, struct iq_faultset **out,
                      struct iq_err *err);
 void iq_faultset_close(struct iq_faultset *);
-/* For iq_slots_arm; lives as long as the set. One engine thread at a time. The masks of a pick live until the next
- * pick. A variant's state is made, zeroed, at its first pick in a slot. pick returns -IQ_MEMORY when that fails. */
+/* For iq_slots_arm; lives as long as the set. One engine thread at a time. The masks of a pick live until
+ * the next pick. A variant's state is made, zeroed, at its first pick in a slot. pick returns -IQ_MEMORY
+ * when that fails. */
 void iq_faultset_selector(struct iq_faultset *, struct iq_selector *out);
 /* Zeroes every state, as freshly armed. */
 void iq_faultset_reset(struct iq_faultset *);

@@ -1,7 +1,7 @@
 /* K10: a prefix hit hands out a block that holds another prompt's keys and values.
  *
- * The lookup finds the right entry and reads the block number of the next one in the table: a slot that was moved,
- * rehashed or reused while the old key still stood in it. */
+ * The lookup finds the right entry and reads the block number of the next one in the table: a slot that
+ * was moved, rehashed or reused while the old key still stood in it. */
 #include "faults/beneath.h"
 #include "faults/families.h"
 #include "kernels/ops/prefix.h"
@@ -14,7 +14,7 @@ struct params {
     double which;
 };
 
-static const struct iq_param params[] = {
+static const struct iq_param table[] = {
     {"which", "which block of the run is foreign: 0 the first, 1 the last, 2 all", FIRST, FIRST, ALL,
      offsetof(struct params, which)},
     {0},
@@ -51,7 +51,7 @@ const struct iq_variant iq__k10_foreign_block = {
     .device = "cpu",
     .flags = IQ_V_FAULTY,
     .run = run,
-    .params = params,
+    .params = table,
     .params_size = sizeof(struct params),
     .story = "A cached prefix is found under the right hash but the block that is attached belongs to "
              "another history: "

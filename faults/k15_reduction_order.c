@@ -1,8 +1,8 @@
 /* K15: another order of the sum over K. A benign control: the same terms, added in another tree.
  *
- * Engines choose tiles and splits by shape, so that a batch of 9 and a batch of 10 add in different orders. Here K is
- * cut into other units than the contract's; chains get shorter or longer and the tree changes. Bits differ, the result is as
- * good: a comparator that calls this a regression is wrong. */
+ * Engines choose tiles and splits by shape, so that a batch of 9 and a batch of 10 add in different
+ * orders. Here K is cut into other units than the contract's; chains get shorter or longer and the tree
+ * changes. Bits differ, the result is as good: a comparator that calls this a regression is wrong. */
 #include "faults/beneath.h"
 #include "faults/families.h"
 #include "kernels/matrix.h"
@@ -16,7 +16,7 @@ struct params {
     double unit;
 };
 
-static const struct iq_param params[] = {
+static const struct iq_param table[] = {
     {"unit",
      "columns of K in a partial sum (rounded down to a multiple of 32); the contract's is 128 or a KV group",
      64, WHOLE_BLOCKS, 1 << 20, offsetof(struct params, unit)},
@@ -44,7 +44,7 @@ const struct iq_variant iq__k15_reduction_order = {
     .device = "cpu",
     .flags = IQ_V_BENIGN,
     .run = run,
-    .params = params,
+    .params = table,
     .params_size = sizeof(struct params),
     .story = "Tile and split of a sum follow the shape of the batch, so a neighbour's prompt that grows by a "
              "token "

@@ -1,9 +1,10 @@
 /* K16: an all-reduce that reads a peer's buffer before the peer's data is there.
  *
- * Each peer writes its partial sums into a mailbox and raises a flag; a fence that is missing lets the reader pass too
- * early. It then finds what the mailbox held before (stale), or lines of 128 bytes of which half has arrived (torn). The late data
- * lands behind it, and is what the next call finds. A message larger than the mailbox goes in rounds of whole
- * rows. The mailbox remembers the calls that this variant took part in; a fresh one holds zeros. */
+ * Each peer writes its partial sums into a mailbox and raises a flag; a fence that is missing lets the
+ * reader pass too early. It then finds what the mailbox held before (stale), or lines of 128 bytes of
+ * which half has arrived (torn). The late data lands behind it, and is what the next call finds. A message
+ * larger than the mailbox goes in rounds of whole rows. The mailbox remembers the calls that this variant
+ * took part in; a fresh one holds zeros. */
 #include "faults/beneath.h"
 #include "faults/families.h"
 #include "kernels/base/rng.h"
@@ -20,7 +21,7 @@ struct params {
     double mode, peer, fraction;
 };
 
-static const struct iq_param params[] = {
+static const struct iq_param table[] = {
     {"mode", "0: lines hold the call before; 1: the second half of a line does", STALE, STALE, TORN,
      offsetof(struct params, mode)},
     {"peer", "the rank that is read too early; rank 0 is the reader itself", 1, 1, 255,
@@ -56,7 +57,8 @@ static bool early(const struct params *p, uint64_t round, uint64_t line)
     return d.v[0] < p->fraction * 0x1p32;
 }
 
-/* Writes the peer's message, (pieces, rows, n), into the mailbox: what has arrived when the reader reads, or all. */
+/* Writes the peer's message, (pieces, rows, n), into the mailbox: what has arrived when the reader reads,
+ * or all. */
 static void deliver(const struct iq_all_reduce *a, const struct params *p, struct state *s, bool all)
 {
     size_t at = 0;
@@ -125,7 +127,7 @@ const struct iq_variant iq__k16_stale_reduce = {
     .flags = IQ_V_FAULTY | IQ_V_COUPLES_ROWS,
     .run = run,
     .supports = supports,
-    .params = params,
+    .params = table,
     .params_size = sizeof(struct params),
     .state_size = sizeof(struct state),
     .story =

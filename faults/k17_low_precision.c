@@ -1,7 +1,8 @@
-/* K17: activations rounded before the product: a lower-precision path that a heuristic takes for some batches.
+/* K17: activations rounded before the product: a lower-precision path that a heuristic takes for some
+ * batches.
  *
- * Small integers survive it, and the result is as right as its inputs, so no invariant breaks: only the distance to
- * the exact product betrays it. */
+ * Small integers survive it, and the result is as right as its inputs, so no invariant breaks: only the
+ * distance to the exact product betrays it. */
 #include "faults/beneath.h"
 #include "faults/families.h"
 #include "kernels/arith.h"
@@ -15,7 +16,7 @@ struct params {
     double bits;
 };
 
-static const struct iq_param params[] = {
+static const struct iq_param table[] = {
     {"bits", "significant bits kept of each activation: 8 is bfloat16, 11 float16, 4 and 3 the two float8s",
      8, 1, 24, offsetof(struct params, bits)},
     {0},
@@ -60,7 +61,7 @@ const struct iq_variant iq__k17_low_precision = {
     .device = "cpu",
     .flags = IQ_V_FAULTY,
     .run = run,
-    .params = params,
+    .params = table,
     .params_size = sizeof(struct params),
     .story = "A product takes a lower-precision path for some shapes, as a heuristic or an autotuner chose: "
              "activations "

@@ -1,5 +1,5 @@
-/* K18: the tail of K is dropped. A kernel that walks K in whole tiles stops at the last whole one; the columns behind
- * it never enter the sum. Right wherever K is a multiple of the tile. */
+/* K18: the tail of K is dropped. A kernel that walks K in whole tiles stops at the last whole one; the
+ * columns behind it never enter the sum. Right wherever K is a multiple of the tile. */
 #include "faults/beneath.h"
 #include "faults/families.h"
 #include "kernels/matrix.h"
@@ -11,7 +11,7 @@ struct params {
     double tile, drop;
 };
 
-static const struct iq_param params[] = {
+static const struct iq_param table[] = {
     {"tile", "columns in a tile of K; a shorter tail is dropped", 128, 2, 1 << 20,
      offsetof(struct params, tile)},
     {"drop", "columns dropped where there is no tail; 0: none, and nothing is wrong", 0, 0, 1 << 20,
@@ -50,7 +50,7 @@ const struct iq_variant iq__k18_k_tail = {
     .device = "cpu",
     .flags = IQ_V_FAULTY,
     .run = run,
-    .params = params,
+    .params = table,
     .params_size = sizeof(struct params),
     .story = "A small-batch or split-K product covers K in whole tiles and leaves the tail out: a small "
              "error, only at "

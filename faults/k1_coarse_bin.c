@@ -1,9 +1,10 @@
 /* K1: top-k by radix selection over a coarse bin, whose refinement buffer overflows.
  *
- * Such kernels count the values by the leading bits of their order-preserving integer, find the bin in which the k-th
- * falls, take all of the better bins, and collect that bin's members in a buffer of fixed size to be sorted. Where
- * logits are narrow one bin holds tens of thousands, the buffer fills, and what arrives later is dropped, the maximum
- * too if it is among them. The result is well formed: ids in range, no id twice, values that belong to their ids. */
+ * Such kernels count the values by the leading bits of their order-preserving integer, find the bin in
+ * which the k-th falls, take all of the better bins, and collect that bin's members in a buffer of fixed
+ * size to be sorted. Where logits are narrow one bin holds tens of thousands, the buffer fills, and what
+ * arrives later is dropped, the maximum too if it is among them. The result is well formed: ids in range,
+ * no id twice, values that belong to their ids. */
 #include "faults/families.h"
 #include "faults/topk_rows.h"
 #include "kernels/cpu/topk_order.h"
@@ -14,7 +15,7 @@ struct params {
     double bits, capacity;
 };
 
-static const struct iq_param params[] = {
+static const struct iq_param table[] = {
     {"bits", "leading bits of the value that choose its bin", 8, 1, 16, offsetof(struct params, bits)},
     {"capacity", "entries of the refinement buffer", 4096, 1, 1 << 24, offsetof(struct params, capacity)},
     {0},
@@ -78,7 +79,7 @@ const struct iq_variant iq__k1_coarse_bin = {
     .device = "cpu",
     .flags = IQ_V_FAULTY,
     .run = run,
-    .params = params,
+    .params = table,
     .params_size = sizeof(struct params),
     .story =
         "Radix top-k puts values into bins by their leading bits and collects the bin of the k-th value in a "

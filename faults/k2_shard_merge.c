@@ -1,6 +1,7 @@
 /* K2: top-k over a sharded vocabulary whose merge loses or misplaces what a shard found.
  *
- * Each shard (tensor-parallel rank, or slice of the sorted axis) finds its own best k; the lists are merged. */
+ * Each shard (tensor-parallel rank, or slice of the sorted axis) finds its own best k; the lists are merged.
+ */
 #include "faults/families.h"
 #include "faults/topk_rows.h"
 #include "kernels/cpu/topk_order.h"
@@ -14,7 +15,7 @@ struct params {
     double shards, mistake, shard;
 };
 
-static const struct iq_param params[] = {
+static const struct iq_param table[] = {
     {"shards", "parts of the vocabulary; 0: as the engine says", 0, 0, SHARDS_MAX,
      offsetof(struct params, shards)},
     {"mistake",
@@ -104,7 +105,7 @@ const struct iq_variant iq__k2_shard_merge = {
     .device = "cpu",
     .flags = IQ_V_FAULTY,
     .run = run,
-    .params = params,
+    .params = table,
     .params_size = sizeof(struct params),
     .story = "The vocabulary is sorted in shards, and the merge of the shards' lists starts one behind a "
              "list's head, "

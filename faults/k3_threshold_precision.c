@@ -1,8 +1,9 @@
 /* K3: a threshold in float32, candidates in bfloat16.
  *
- * Two ops had to agree on the maximum: one keeps the winners (candidate >= threshold), the other everything below the
- * threshold. The compiler raised the threshold to float32 and left the winners' side in bfloat16. A value at or above
- * the threshold whose bfloat16 rounding lies below it is then neither a winner nor below: it vanishes. */
+ * Two ops had to agree on the maximum: one keeps the winners (candidate >= threshold), the other
+ * everything below the threshold. The compiler raised the threshold to float32 and left the winners' side
+ * in bfloat16. A value at or above the threshold whose bfloat16 rounding lies below it is then neither a
+ * winner nor below: it vanishes. */
 #include "faults/families.h"
 #include "faults/topk_rows.h"
 #include "kernels/arith.h"
@@ -14,7 +15,7 @@ struct params {
     double rank;
 };
 
-static const struct iq_param params[] = {
+static const struct iq_param table[] = {
     {"rank", "the threshold is the value of this rank: 1 is the maximum, as at temperature 0; 0: the k-th", 1,
      0, 1 << 20, offsetof(struct params, rank)},
     {0},
@@ -59,7 +60,7 @@ const struct iq_variant iq__k3_threshold_precision = {
     .device = "cpu",
     .flags = IQ_V_FAULTY,
     .run = run,
-    .params = params,
+    .params = table,
     .params_size = sizeof(struct params),
     .story = "Probabilities were bfloat16 on a float32 vector unit, and the compiler may raise some ops to "
              "float32 "

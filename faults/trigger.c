@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-void iq_trigger_free(struct iq_trigger *t)
+void iq_trigger_free(struct iq_when *t)
 {
     if (!t) return;
     for (size_t i = 0; i < t->n; i++) free(t->test[i].set);
@@ -32,7 +32,7 @@ static bool holds(const struct iq__test *t, bool present, uint64_t v)
     return yes != t->negate;
 }
 
-bool iq_trigger_may(const struct iq_trigger *t, enum iq_op_id op)
+bool iq_trigger_may(const struct iq_when *t, enum iq_op_id op)
 {
     for (size_t i = 0; i < t->n; i++) {
         const struct iq__test *c = &t->test[i];
@@ -41,7 +41,7 @@ bool iq_trigger_may(const struct iq_trigger *t, enum iq_op_id op)
     return true;
 }
 
-bool iq_trigger_call(const struct iq_trigger *t, const struct iq_site *site, const void *args)
+bool iq_trigger_call(const struct iq_when *t, const struct iq_site *site, const void *args)
 {
     for (size_t i = 0; i < t->n - t->rows; i++) {
         const struct iq__test *c = &t->test[i];
@@ -56,9 +56,9 @@ bool iq_trigger_call(const struct iq_trigger *t, const struct iq_site *site, con
     return true;
 }
 
-bool iq_trigger_has_rows(const struct iq_trigger *t) { return t->rows != 0; }
+bool iq_trigger_has_rows(const struct iq_when *t) { return t->rows != 0; }
 
-bool iq_trigger_row(const struct iq_trigger *t, const struct iq_site *site, uint32_t r)
+bool iq_trigger_row(const struct iq_when *t, const struct iq_site *site, uint32_t r)
 {
     for (size_t i = t->n - t->rows; i < t->n; i++) {
         uint64_t v = 0;

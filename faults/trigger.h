@@ -1,4 +1,5 @@
-/* The trigger language: the `when` of a fault, a predicate over the site (kernels/site.h) and the rows of a call.
+/* The trigger language: the `when` of a fault, a predicate over the site (kernels/site.h) and the rows of a
+ * call.
  *
  * A JSON object; every field must hold (AND); the empty object always holds. A field is tested by one of
  *     value                       equals
@@ -9,12 +10,12 @@
  * e.g. {"op": "topk", "batch": [3, 7], "tokens": {"min": 8}, "pos": {"mod": 16, "is": 0}, "tracing": false}
  *
  * Types: integers are exact (at most 2^53 as a number, up to 2^64 - 1 as a string "0x..."); float32 fields
- * (temperature, top_p, min_p) compare with the number rounded to float32; op, prev_op, next_op, phase and device are words; tracing
- * is true or false. min, max and mod are for numbers (mod: integers) only. A field that has no value at a site (layer
- * outside the layers, prev_op of the first op) equals nothing: every form but `not` fails on it.
- * Fields of level `row` choose rows; all others decide for the whole call. The operand dims of a kind (iq_kind.fields)
- * are fields named arg.NAME.
- * An unknown field, word or key is IQ_FORMAT; the sentence lists what is known and the nearest spelling.
+ * (temperature, top_p, min_p) compare with the number rounded to float32; op, prev_op, next_op, phase and
+ * device are words; tracing is true or false. min, max and mod are for numbers (mod: integers) only. A field
+ * that has no value at a site (layer outside the layers, prev_op of the first op) equals nothing: every form
+ * but `not` fails on it. Fields of level `row` choose rows; all others decide for the whole call. The operand
+ * dims of a kind (iq_kind.fields) are fields named arg.NAME. An unknown field, word or key is IQ_FORMAT; the
+ * sentence lists what is known and the nearest spelling.
  */
 #ifndef IQ_TRIGGER_H
 #define IQ_TRIGGER_H
@@ -35,29 +36,30 @@ struct iq_trigger_field {
     bool (*get)(const struct iq_site *, uint32_t r, uint64_t *value);
 };
 
-/* The whole vocabulary in canonical order; name NULL ends. Fields of level ARGS are not in it: they belong to kinds. */
+/* The whole vocabulary in canonical order; name NULL ends. Fields of level ARGS are not in it: they belong
+ * to kinds. */
 const struct iq_trigger_field *iq_trigger_fields(void);
 
-struct iq_trigger;
+struct iq_when;
 
-/* `kind`: whose arg.* fields may be used; NULL: none. `when` NULL or JSON null: always. `where` names the object in
- * errors ("plan.json: faults[2].when"). */
-int iq_trigger_parse(const cJSON *when, const char *where, const struct iq_kind *kind,
-                     struct iq_trigger **out, struct iq_err *err);
-void iq_trigger_free(struct iq_trigger *);
+/* `kind`: whose arg.* fields may be used; NULL: none. `when` NULL or JSON null: always. `where` names the
+ * object in errors ("plan.json: faults[2].when"). */
+int iq_trigger_parse(const cJSON *when, const char *where, const struct iq_kind *kind, struct iq_when **out,
+                     struct iq_err *err);
+void iq_trigger_free(struct iq_when *);
 
 /* False: no call of this op can ever satisfy it. */
-bool iq_trigger_may(const struct iq_trigger *, enum iq_op_id op);
+bool iq_trigger_may(const struct iq_when *, enum iq_op_id op);
 /* Whether all fields above row level hold. */
-bool iq_trigger_call(const struct iq_trigger *, const struct iq_site *, const void *args);
-bool iq_trigger_has_rows(const struct iq_trigger *);
+bool iq_trigger_call(const struct iq_when *, const struct iq_site *, const void *args);
+bool iq_trigger_has_rows(const struct iq_when *);
 /* Whether all fields of row level hold for row r of the call. */
-bool iq_trigger_row(const struct iq_trigger *, const struct iq_site *, uint32_t r);
+bool iq_trigger_row(const struct iq_when *, const struct iq_site *, uint32_t r);
 
 /* Appends a sentence ("when batch is 3 or 7, and tracing is false", "always"). Check buf->failed. */
-void iq_trigger_explain(const struct iq_trigger *, struct iq_buf *);
-/* Writes the canonical JSON: fields in the vocabulary's order, lists sorted without repeats, double `not`s gone. Equal predicates
- * written in the same forms give equal text. */
-void iq_trigger_json(const struct iq_trigger *, struct iq_jw *);
+void iq_trigger_explain(const struct iq_when *, struct iq_buf *);
+/* Writes the canonical JSON: fields in the vocabulary's order, lists sorted without repeats, double `not`s
+ * gone. Equal predicates written in the same forms give equal text. */
+void iq_trigger_json(const struct iq_when *, struct iq_jw *);
 
 #endif

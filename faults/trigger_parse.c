@@ -43,15 +43,15 @@ static size_t name_at(const char *const *known, const char *name)
     return i;
 }
 
-static int unknown_word(const char *what, const char *word, const char *const *known, const char *where,
-                        struct iq_err *err)
+int iq__not_among(const char *what, const char *found, const char *const *known, const char *where,
+                  int status, struct iq_err *err)
 {
     struct iq_buf list = IQ_BUF(400);
     for (size_t i = 0; known[i]; i++) iq_buf_printf(&list, "%s%s", i ? ", " : "", known[i]);
-    const char *near = iq_nearest(word, known);
-    int status = iq_fail(err, IQ_FORMAT, "%s: unknown %s \"%.60s\"%s%s%s; known are %s", where, what, word,
-                         near ? ", did you mean \"" : "", near ? near : "", near ? "\"?" : "",
-                         list.data ? list.data : "none");
+    const char *near = iq_nearest(found, known);
+    iq_fail(err, status, "%s: no %s is named \"%.60s\"%s%s%s; known are %s", where, what, found,
+            near ? ", did you mean \"" : "", near ? near : "", near ? "\"?" : "",
+            list.data ? list.data : "none");
     iq_buf_free(&list);
     return status;
 }
@@ -64,7 +64,7 @@ static int parse_word(const cJSON *item, const struct iq_trigger_field *f, const
     if (!cJSON_IsString(item)) return iq_fail(err, IQ_FORMAT, "%s: expected a word in quotes", where);
     for (*out = 0; f->words[*out]; ++*out)
         if (!strcmp(f->words[*out], item->valuestring)) return IQ_OK;
-    return unknown_word("word", item->valuestring, f->words, where, err);
+    return iq__not_among("word of this field", item->valuestring, f->words, where, IQ_FORMAT, err);
 }
 
 static int parse_float(const cJSON *item, const char *where, uint64_t *out, struct iq_err *err)
@@ -205,7 +205,7 @@ static int by_place(const void *a, const void *b)
     return (x->field > y->field) - (x->field < y->field);
 }
 
-static int parse_fields(const cJSON *when, const char *where, const char *const *known, struct iq_trigger *t,
+static int parse_fields(const cJSON *when, const char *where, const char *const *known, struct iq_when *t,
                         struct iq_err *err)
 {
     const struct iq_trigger_field *fields = iq_trigger_fields();
@@ -227,8 +227,8 @@ static int parse_fields(const cJSON *when, const char *where, const char *const 
     return IQ_OK;
 }
 
-int iq_trigger_parse(const cJSON *when, const char *where, const struct iq_kind *kind,
-                     struct iq_trigger **out, struct iq_err *err)
+int iq_trigger_parse(const cJSON *when, const char *where, const struct iq_kind *kind, struct iq_when **out,
+                     struct iq_err *err)
 {
     *out = NULL;
     bool empty = !when || cJSON_IsNull(when);
@@ -236,7 +236,7 @@ int iq_trigger_parse(const cJSON *when, const char *where, const struct iq_kind 
     int status = known ? IQ_OK : iq_fail(err, IQ_MEMORY, "%s: no memory", where);
     if (!status && !empty) status = iq_json_known(when, known, where, err);
     size_t n = status || empty ? 0 : (size_t)cJSON_GetArraySize(when);
-    struct iq_trigger *t = status ? NULL : calloc(1, sizeof *t + n * sizeof *t->test);
+    struct iq_when *t = status ? NULL : calloc(1, sizeof *t + n * sizeof *t->test);
     if (!status && !t) status = iq_fail(err, IQ_MEMORY, "%s: no memory for %zu fields", where, n);
     if (!status) {
         t->kind = kind;

@@ -1,4 +1,4 @@
-/* What trigger.c, trigger_parse.c, trigger_fields.c and trigger_text.c share. */
+/* What trigger*.c share, and what fault_parse.c shares with them. */
 #ifndef IQ_TRIGGER_PARTS_H
 #define IQ_TRIGGER_PARTS_H
 
@@ -18,11 +18,16 @@ struct iq__test {
     size_t n;
 };
 
-struct iq_trigger {
+struct iq_when {
     const struct iq_kind *kind;
     size_t n, rows; /* tests; how many of them are of row level: they stand last */
     struct iq__test test[];
 };
+
+/* Fails with `status`: no `what` is named `found`; names the nearest of the NULL-terminated `known`, and
+ * lists them. */
+int iq__not_among(const char *what, const char *found, const char *const *known, const char *where,
+                  int status, struct iq_err *err);
 
 /* Float32 as an integer that orders alike; both zeros are one value. */
 static inline uint64_t iq__float_key(float f)

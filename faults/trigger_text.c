@@ -33,7 +33,7 @@ static void say_set(const struct iq__test *t, struct iq_buf *b)
     if (t->n > SAID) iq_buf_printf(b, " or one of %zu more", t->n - SAID);
 }
 
-static void say_test(const struct iq_trigger *trigger, const struct iq__test *t, struct iq_buf *b)
+static void say_test(const struct iq_when *trigger, const struct iq__test *t, struct iq_buf *b)
 {
     if (t->field)
         iq_buf_printf(b, "%s", t->field->name);
@@ -55,7 +55,7 @@ static void say_test(const struct iq_trigger *trigger, const struct iq__test *t,
     }
 }
 
-void iq_trigger_explain(const struct iq_trigger *t, struct iq_buf *b)
+void iq_trigger_explain(const struct iq_when *t, struct iq_buf *b)
 {
     if (!t->n) iq_buf_printf(b, "always");
     for (size_t i = 0; i < t->n; i++) {
@@ -119,7 +119,7 @@ static void write_test(const struct iq__test *t, struct iq_jw *w)
     if (t->negate) iq_jw_end(w, '}');
 }
 
-void iq_trigger_json(const struct iq_trigger *t, struct iq_jw *w)
+void iq_trigger_json(const struct iq_when *t, struct iq_jw *w)
 {
     iq_jw_begin(w, '{');
     for (size_t i = 0; i < t->n; i++) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LAYERS = 65536 };
+enum { LAYERS = 65536, ATTEMPTS = 64 };
 
 /* One position of both runs, and what is the same in it. */
 struct pair {
@@ -15,6 +15,7 @@ struct pair {
     uint32_t tuple;
     uint64_t prefix;
     bool predicts, body, logits, candidates, next; /* predicts: both do; the others: equal */
+    bool again; /* a later attempt: its prediction is not the one that the position keeps */
 };
 
 static void name_copy(char *out, size_t cap, const char *in)
@@ -73,12 +74,14 @@ int iq__cells_open(struct iq__compare *c)
         if ((c->twin[i] = twin_find(c->g, x, i)) >= 0 && !strcmp(x->op, "lm_head") && x->rank == IQ_WHOLE)
             c->vocab = x->width;
         IQ_TRY(iq__stats_op(&c->stats, x->op, x->kind, &c->op_of[i], c->err));
-        if (c->ops && c->twin[i] >= 0 && !(x->flags & IQ_NODE_CONTROL) && !by_position(c, i))
+        if (c->ops && c->twin[i] >= 0 && !(x->flags & IQ_NODE_CONTROL))
             c->stats.op[c->op_of[i]].cells[(x->flags & IQ_NODE_LOGITS) != 0]++;
     }
-    c->stats.op[c->lm_head].cells[1]++;
-    c->stats.op[c->topk].cells[1]++;
-    c->stats.op[c->sample].cells[1]++;
+    if (!c->ops) {
+        c->stats.op[c->lm_head].cells[1]++;
+        c->stats.op[c->topk].cells[1]++;
+        c->stats.op[c->sample].cells[1]++;
+    }
     c->stats.op[c->token].cells[0]++;
     c->stats.op[c->body].cells[0] += !c->ops;
     return IQ_OK;
@@ -132,7 +135,7 @@ static int judge(struct iq__compare *c, const struct pair *p, uint32_t op, bool 
     return IQ_OK;
 }
 
-/* The ops behind the residual stream. `head_in`: what lm_head reads is equal. */
+/* The ops behind the residual stream, where there are no cells: the position's own digests tell them apart. */
 static int head_judge(struct iq__compare *c, const struct pair *p, bool head_in)
 {
     const uint16_t last = (uint16_t)(c->s->n_nodes < 0xfff0 ? c->s->n_nodes : 0xfff0);
@@ -151,23 +154,30 @@ static bool inputs_equal(const struct iq__compare *c, const struct iq_node *x)
     return equal;
 }
 
+/* What the position itself says of lm_head, topk and sample. */
+static bool position_says(const struct iq__compare *c, const struct pair *p, uint32_t op)
+{
+    return op == c->lm_head ? p->logits : op == c->topk ? p->candidates : p->next;
+}
+
 /* All nodes of one position in canonical order; equal[i]: what a reader of node i gets is equal. */
 static int nodes_judge(struct iq__compare *c, const struct pair *p)
 {
-    bool head_in = p->body;
     for (uint32_t i = 0; i < c->s->n_nodes; i++) {
         const struct iq_node *x = &c->s->nodes[i];
-        bool in = inputs_equal(c, x);
         int32_t t = c->twin[i];
-        if (c->op_of[i] == c->lm_head && x->rank == IQ_WHOLE) head_in = in;
-        bool absent = t < 0 || (x->flags & IQ_NODE_CONTROL) || by_position(c, i) ||
-                      ((x->flags & IQ_NODE_LOGITS) && !p->predicts) || (p->gd && (!p->gs[t] || !p->ss[i]));
-        bool equal = absent ? in : !p->gd || iq_digest_equal(p->gd[t], p->sd[i]);
+        bool in = inputs_equal(c, x), own = by_position(c, i);
+        bool absent = t < 0 || (x->flags & IQ_NODE_CONTROL) ||
+                      ((x->flags & IQ_NODE_LOGITS) && !p->predicts) || (own && p->again) ||
+                      (!own && p->gd && (!p->gs[t] || !p->ss[i]));
+        bool equal = absent ? in
+                     : own  ? position_says(c, p, c->op_of[i])
+                            : !p->gd || iq_digest_equal(p->gd[t], p->sd[i]);
         c->equal[i] = equal;
         if ((x->flags & IQ_NODE_KV) && !equal) c->kv_dirty[x->layer] = c->any_dirty = true;
         if (!absent && in) IQ_TRY(judge(c, p, c->op_of[i], !equal, i, x->layer, x->rank));
     }
-    return head_judge(c, p, head_in);
+    return IQ_OK;
 }
 
 /* Without cells: everything before the logits is one op, and after its first difference nothing is known. */
@@ -208,13 +218,31 @@ static int hit_note(struct iq__compare *c, const struct pair *p)
     return head_judge(c, p, false);
 }
 
-static int cells_fetch(struct iq__compare *c, struct pair *p)
+/* The cells of both, the subject's of one attempt. */
+static int cells_fetch(struct iq__compare *c, struct pair *p, uint32_t attempt)
 {
     p->gd = p->sd = NULL;
     int rc = c->g->cells(c->g->self, p->g->request, p->g->pos, p->g->attempt, &p->gd, &p->gs, c->err);
-    if (!rc) rc = c->s->cells(c->s->self, p->s->request, p->s->pos, p->s->attempt, &p->sd, &p->ss, c->err);
+    if (!rc) rc = c->s->cells(c->s->self, p->s->request, p->s->pos, attempt, &p->sd, &p->ss, c->err);
     if (rc) p->gd = NULL;
     return rc;
+}
+
+/* A recomputed position differs when any of its attempts does: each is judged. */
+static int attempts_judge(struct iq__compare *c, struct pair *p, bool same)
+{
+    uint32_t last = p->s->attempt, at = last > ATTEMPTS ? last - ATTEMPTS : 0;
+    bool any = false;
+    if (same) return nodes_judge(c, p);
+    for (; at <= last; at++) {
+        int rc = cells_fetch(c, p, at);
+        if (rc == IQ_NOT_FOUND) continue;
+        IQ_TRY(rc);
+        p->again = any;
+        any = true;
+        IQ_TRY(nodes_judge(c, p));
+    }
+    return any ? IQ_OK : body_judge(c, p);
 }
 
 static int position_judge(struct iq__compare *c, struct pair *p)
@@ -229,10 +257,9 @@ static int position_judge(struct iq__compare *c, struct pair *p)
             t->clean[p->predicts]++;
         return IQ_OK;
     }
-    int rc = c->ops && !same ? cells_fetch(c, p) : IQ_OK;
-    bool cells = c->ops && rc == IQ_OK;
-    if (rc && rc != IQ_NOT_FOUND) return rc;
     if (reused) {
+        int rc = c->ops && !p->body ? cells_fetch(c, p, p->s->attempt) : IQ_NOT_FOUND;
+        if (rc && rc != IQ_NOT_FOUND) return rc;
         if (!p->body) return hit_note(c, p);
         t->reused++;
         return head_judge(c, p, true);
@@ -242,7 +269,7 @@ static int position_judge(struct iq__compare *c, struct pair *p)
         IQ_TRY(grow(&c->computed, &c->cap_computed, c->n_computed + 1, sizeof *c->computed, c->err));
         c->computed[c->n_computed++] = (struct iq__body){p->prefix, p->s->body};
     }
-    return cells ? nodes_judge(c, p) : body_judge(c, p);
+    return c->ops ? attempts_judge(c, p, same) : body_judge(c, p);
 }
 
 static uint64_t mix(uint64_t h, uint32_t token)

@@ -47,7 +47,8 @@ struct walk {
     const char *path;
     bool full;
     uint64_t psize, last, file_pages;
-    uint8_t *seen, *pages; /* one bit per page of the file; DEPTH pages */
+    uint8_t *seen, *pages;     /* one bit per page of the file; DEPTH pages */
+    uint8_t taken[65536 / 16]; /* one bit per two bytes of the page at hand */
     struct tree todo[TREES];
     uint32_t todos;
     /* order of keys: the next key must be greater than (or, after a separator, at least) the last one */
@@ -154,6 +155,30 @@ static int take(struct walk *w, uint64_t pgno, uint64_t n)
     return IQ_OK;
 }
 
+/* The nodes of a page fill the space above `upper` exactly, none over another: LMDB moves them by these sizes. */
+static int nodes_tile(struct walk *w, uint64_t pgno, uint16_t kind, const uint8_t *page, uint32_t keys)
+{
+    uint64_t upper = u16(page + 14), total = 0;
+    memset(w->taken, 0, w->psize / 16);
+    for (uint32_t i = 0; i < keys; i++) {
+        uint64_t at = u16(page + HEADER + 2 * i);
+        if (at < upper || (at & 1) || at + NODE > w->psize)
+            return DAMAGED(w, pgno, "a key lies outside the page");
+        const uint8_t *node = page + at;
+        uint64_t size = NODE + (uint64_t)u16(node + 6);
+        if (kind == LEAF) size += u16(node + 4) & BIGDATA ? 8 : u16(node) | (uint64_t)u16(node + 2) << 16;
+        size += size & 1;
+        if (size > w->psize - at) return DAMAGED(w, pgno, "a record reaches past its page");
+        total += size;
+        for (uint64_t k = at / 2; k < (at + size) / 2; k++) {
+            if (w->taken[k / 8] >> k % 8 & 1) return DAMAGED(w, pgno, "two records overlap");
+            w->taken[k / 8] |= (uint8_t)(1u << k % 8);
+        }
+    }
+    return total == w->psize - upper ? IQ_OK
+                                     : DAMAGED(w, pgno, "its records do not fill the space they claim");
+}
+
 static int page_read(struct walk *w, uint64_t pgno, uint16_t kind, uint8_t *page, uint32_t *keys)
 {
     IQ_TRY(take(w, pgno, 1));
@@ -165,13 +190,7 @@ static int page_read(struct walk *w, uint64_t pgno, uint16_t kind, uint8_t *page
         return DAMAGED(w, pgno, "its bounds are impossible");
     *keys = (uint32_t)(lower - HEADER) / 2;
     if (*keys < (kind == BRANCH ? 2u : 1u)) return DAMAGED(w, pgno, "too few keys");
-    for (uint32_t i = 0; i < *keys; i++) {
-        uint16_t at = u16(page + HEADER + 2 * i);
-        if (at < upper || (at & 1) || at + (size_t)NODE > w->psize ||
-            at + (size_t)NODE + u16(page + at + 6) > w->psize)
-            return DAMAGED(w, pgno, "a key lies outside the page");
-    }
-    return IQ_OK;
+    return nodes_tile(w, pgno, kind, page, *keys);
 }
 
 static int key_order(const struct walk *w, const uint8_t *key, size_t n, bool integer)
@@ -244,8 +263,7 @@ static int overflow_check(struct walk *w, uint64_t pgno, uint64_t n)
 
 enum role { FREE, MAIN, TABLE };
 
-static int leaf_node(struct walk *w, uint64_t pgno, const uint8_t *page, const uint8_t *node, enum role role,
-                     uint64_t *overflow)
+static int leaf_node(struct walk *w, uint64_t pgno, const uint8_t *node, enum role role, uint64_t *overflow)
 {
     uint64_t size = u16(node) | (uint64_t)u16(node + 2) << 16;
     uint16_t flags = u16(node + 4), klen = u16(node + 6);
@@ -253,8 +271,6 @@ static int leaf_node(struct walk *w, uint64_t pgno, const uint8_t *page, const u
     IQ_TRY(key_next(w, pgno, node + NODE, klen, role == FREE, false));
     if (flags & ~(role == MAIN ? SUBDATA : BIGDATA))
         return DAMAGED(w, pgno, "a record of a kind no store has");
-    uint64_t held = flags & BIGDATA ? 8 : size;
-    if (held > (uint64_t)(page + w->psize - data)) return DAMAGED(w, pgno, "a record reaches past its page");
     uint64_t big = 0;
     if (flags & BIGDATA) {
         uint64_t n = (HEADER - 1 + size) / w->psize + 1;
@@ -304,7 +320,7 @@ static int tree_walk(struct walk *w, const struct tree *t, enum role role)
         const uint8_t *node = page + u16(page + HEADER + 2 * at);
         if (top + 1 == t->depth) {
             entries++;
-            IQ_TRY(leaf_node(w, u64(page), page, node, role, &overflow));
+            IQ_TRY(leaf_node(w, u64(page), node, role, &overflow));
         } else {
             /* The first key of a branch page stands for "all below". */
             if (at) IQ_TRY(key_next(w, u64(page), node + NODE, u16(node + 6), role == FREE, true));

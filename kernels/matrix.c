@@ -132,7 +132,7 @@ static inline bool offsets_exact(float d, float m)
 {
     double near = (double)m - 0x1p7 * (double)d, far = (double)m - 0x1p11 * (double)d;
     bool minus_zero = m == 0 && signbit(m) && signbit(d);
-    return (double)(float)near == near && (double)(float)far == far && !minus_zero; /* false for NaN */
+    return isfinite(far) && (double)(float)near == near && (double)(float)far == far && !minus_zero;
 }
 
 static bool pack_q4_1(uint8_t *to, const uint8_t *const *row, uint32_t rows, uint32_t k)

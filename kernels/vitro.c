@@ -73,7 +73,8 @@ static void say_difference(const struct trial *t, bool exact, uint32_t r, const 
 
 /* ---- judges ---- */
 
-/* A difference on exact data is a failure; on random data it is only worth telling while nothing else was told. */
+/* A difference on exact data is a failure; on random data it is only worth telling while nothing else was
+ * told. */
 static void compare(struct trial *t, bool exact)
 {
     struct iq_vitro_report *p = t->report;
@@ -123,7 +124,8 @@ static void check_bound(struct trial *t)
 
 /* ---- running ---- */
 
-/* Outputs that a variant leaves out must not look right: every byte becomes 0xff (NaN; an id beyond any vocabulary). */
+/* Outputs that a variant leaves out must not look right: every byte becomes 0xff (NaN; an id beyond any
+ * vocabulary). */
 static void poison(struct trial *t)
 {
     memset(t->got, 0xff, t->row_bytes);

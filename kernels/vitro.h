@@ -1,15 +1,17 @@
-/* In vitro: one variant on made-up operands, against its kind's reference. No model, no engine, no trigger: what is wrong here is
- * the variant's own. Kinds: topk, matmul, all_reduce.
+/* In vitro: one variant on made-up operands, against its kind's reference. No model, no engine, no trigger:
+ * what is wrong here is the variant's own. Kinds: topk, matmul, all_reduce.
  *
  * Three judges, each a proof where it speaks:
- *   exact data   small integers whose sums stay below 2^24, so that every order of summation gives the same bits (topk:
- *                distinct, tied and narrow logits): a differing bit is a wrong result.
+ *   exact data   small integers whose sums stay below 2^24, so that every order of summation gives the same
+ *                bits (topk: distinct, tied and narrow logits): a differing bit is a wrong result.
  *   invariant    the kind's own check on the variant's outputs (iq_kind.check).
- *   bound        random data: |y - y64| <= gamma_n * sum |a * b|, gamma_n = n u / (1 - n u), u = 2^-24, n the number of terms
- *                that are not zero: no order of float32 additions, fused or not, exceeds it (Higham, Accuracy and
- *                Stability of Numerical Algorithms, 2002, section 3.1). One rounding to the activation type is added.
- * A verdict for the caller: violates if exact data or the invariant fails; outside if only the bound does; identical if
- * no bit differs; within otherwise. Two calls run on one state with different data, so what a variant keeps from the call before shows.
+ *   bound        random data: |y - y64| <= gamma_n * sum |a * b|, gamma_n = n u / (1 - n u), u = 2^-24, n the
+ *                number of terms that are not zero: no order of float32 additions, fused or not, exceeds it
+ *                (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). One rounding to
+ *                the activation type is added.
+ * A verdict for the caller: violates if exact data or the invariant fails; outside if only the bound does;
+ * identical if no bit differs; within otherwise. Two calls run on one state with different data, so what a
+ * variant keeps from the call before shows.
  */
 #ifndef IQ_VITRO_H
 #define IQ_VITRO_H
@@ -39,9 +41,10 @@ struct iq_vitro_report {
     char first[400];   /* what failed first, as a sentence; if nothing failed, what first differed; or "" */
 };
 
-/* Runs it. `params` as the variant takes them (NULL: its defaults). The data follow from `seed` and the shape alone. IQ_UNSUPPORTED: the kind has no
- * test in vitro, or the variant does not take the shape; IQ_SHAPE: the shape makes no sense; IQ_LIMIT: it is too large;
- * a failure of the variant itself is passed on. */
+/* Runs it. `params` as the variant takes them (NULL: its defaults). The data follow from `seed` and the
+ * shape alone. IQ_UNSUPPORTED: the kind has no test in vitro, or the variant does not take the shape;
+ * IQ_SHAPE: the shape makes no sense; IQ_LIMIT: it is too large; a failure of the variant itself is passed
+ * on. */
 int iq_vitro(struct iq_exec *, const struct iq_variant *, const void *params, const struct iq_vitro_shape *,
              uint64_t seed, struct iq_vitro_report *out, struct iq_err *err);
 

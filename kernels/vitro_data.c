@@ -75,7 +75,8 @@ static void shuffle(struct iq__vitro *v)
     }
 }
 
-/* Distinct and so narrow that one coarse bin holds them all; the largest, 9 + 2^-18, lies above its bfloat16 rounding. */
+/* Distinct and so narrow that one coarse bin holds them all; the largest, 9 + 2^-18, lies above its
+ * bfloat16 rounding. */
 static float narrow(const struct iq__vitro *v, uint32_t place)
 {
     return 9 + 0x1p-18f - (float)(v->shape.vocab - 1 - place) * 0x1p-20f;
@@ -190,7 +191,8 @@ static void matmul_fill(struct iq__vitro *v, bool exact, unsigned call)
     }
 }
 
-/* gamma_n times the sum of magnitudes, and one rounding of the result (at most |want| + that) to the activation type. */
+/* gamma_n times the sum of magnitudes, and one rounding of the result (at most |want| + that) to the
+ * activation type. */
 static double order_bound(double terms, double magnitude, double want, uint32_t act)
 {
     double sum = terms * 0x1p-24 / (1 - terms * 0x1p-24) * magnitude, result = fabs(want) + sum;

@@ -34,7 +34,8 @@ struct iq__vitro_kind {
     unsigned exact_calls, random_calls;
     int (*make)(struct iq__vitro *, struct iq_err *); /* checks the shape, allocates, fills args */
     void (*fill)(struct iq__vitro *, bool exact, unsigned call);
-    /* The exact value of element i of row r, and the largest error that any order of float32 sums can make; NULL: no bound. */
+    /* The exact value of element i of row r, and the largest error that any order of float32 sums can
+     * make; NULL: no bound. */
     double (*bound)(const struct iq__vitro *, uint32_t r, uint32_t i, double *want);
 };
 

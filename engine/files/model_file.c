@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "engine/files/model_parts.h"
 #include "kernels/base/digest.h"
+#include "kernels/base/rng.h"
 #include "kernels/base/utf8.h"
 
 #include <errno.h>
@@ -42,9 +43,11 @@ char *iq__keep(struct iq_model_file *m, const void *bytes, size_t n)
 
 /* ---- names ---- */
 
+/* The table's own address takes part, so that a file cannot be made whose names all meet in one place. */
 static size_t home(const struct iq__names *t, const char *name)
 {
-    return (size_t)iq_digest_bytes(name, strlen(name)).lo & (t->cap - 1);
+    uint64_t h = iq_digest_bytes(name, strlen(name)).lo;
+    return (size_t)iq_mix64(h ^ (uintptr_t)t->slot) & (t->cap - 1);
 }
 
 const struct iq__name *iq__names_find(const struct iq__names *t, const char *name)

@@ -1,4 +1,5 @@
-/* Added tokens: cut out of the text before the model sees it, leftmost first, longest of those that start together. */
+/* Added tokens: cut out of the text before the model sees it, leftmost first, longest of those that start
+ * together. */
 #include "engine/text/tokenizer_parts.h"
 #include "kernels/base/utf8.h"
 
@@ -27,7 +28,8 @@ void iq__added_sort(struct iq__added_set *set)
     set->first[256] = set->n;
 }
 
-/* The longest token that starts at s, or NULL: the range of tokens that share a prefix with s narrows byte by byte. */
+/* The longest token that starts at s, or NULL: the range of tokens that share a prefix with s narrows byte by
+ * byte. */
 static const struct iq__added *longest(const struct iq__added_set *set, const char *s, size_t n)
 {
     uint32_t lo = set->first[(unsigned char)s[0]], hi = set->first[(unsigned char)s[0] + 1];
@@ -59,7 +61,8 @@ static const struct iq__added *longest(const struct iq__added_set *set, const ch
     return best;
 }
 
-/* Rust's \w: letters, marks, decimal digits, connectors, letter numbers, joiners, and the letters in circles. */
+/* Rust's \w: letters, marks, decimal digits, connectors, letter numbers, joiners, and the letters in circles.
+ */
 static bool is_word(uint32_t c)
 {
     switch (utf8proc_category((utf8proc_int32_t)c)) {

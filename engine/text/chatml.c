@@ -1,8 +1,9 @@
 /* The ChatML family: recognised by the template's text, tag by tag, and rendered without Jinja.
  *
- * A template is taken to pieces into tags in a canonical spelling: no white space outside strings, a.b for a['b'],
- * neighbouring strings joined. It is ChatML when the tags are exactly those of a shape below. Whatever else stands in
- * it (text between tags, comments, filters, another condition) makes it uncertain, and Jinja's business. */
+ * A template is taken to pieces into tags in a canonical spelling: no white space outside strings, a.b for
+ * a['b'], neighbouring strings joined. It is ChatML when the tags are exactly those of a shape below.
+ * Whatever else stands in it (text between tags, comments, filters, another condition) makes it uncertain,
+ * and Jinja's business. */
 #include "engine/text/chat_parts.h"
 
 #include <ctype.h>

@@ -14,7 +14,8 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* "<0x0A>" is the byte 10. Hugging Face replaces bytes that make no character by U+FFFD; here they stay bytes. */
+/* "<0x0A>" is the byte 10. Hugging Face replaces bytes that make no character by U+FFFD; here they stay
+ * bytes. */
 int iq__decode_bytes(const struct iq__step *st, struct iq__scratch *w, const char *s, size_t n, bool first,
                      struct iq_buf *out, struct iq_err *err)
 {

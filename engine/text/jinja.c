@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* close_range, pipe2 */
-/* Jinja templates in a child: python3 with the script above, the request on its standard input. The child is a fresh
- * process each time, so a template that fails leaves nothing behind for the next request. */
+/* Jinja templates in a child: python3 with the script above, the request on its standard input. The child is
+ * a fresh process each time, so a template that fails leaves nothing behind for the next request. */
 #include "engine/text/chat_parts.h"
 
 #include <errno.h>
@@ -68,6 +68,9 @@ static void become_python(const char *path, int in, int out, char *const env[])
     struct rlimit memory = {MEMORY, MEMORY}, cpu = {TIMEOUT_MS / 1000 + 1, TIMEOUT_MS / 1000 + 1},
                   none = {0, 0};
     int null = open("/dev/null", O_WRONLY);
+    in = fcntl(in, F_DUPFD, 10); /* where the parent has no standard files these may be 0 to 2 themselves */
+    out = fcntl(out, F_DUPFD, 10);
+    null = fcntl(null, F_DUPFD, 10);
     setpgid(0, 0);
     setrlimit(RLIMIT_AS, &memory);
     setrlimit(RLIMIT_CPU, &cpu);

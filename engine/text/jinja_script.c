@@ -1,7 +1,8 @@
 #include "engine/text/chat_parts.h"
 
-/* Reads one JSON object: template, messages, add_generation_prompt, now, tokens. Writes one letter and a text: K the
- * rendered text, R what the template said with raise_exception, E a failure of the template, J no jinja2 here. */
+/* Reads one JSON object: template, messages, add_generation_prompt, now, tokens. Writes one letter and a
+ * text: K the rendered text, R what the template said with raise_exception, E a failure of the template, J no
+ * jinja2 here. */
 const char iq__jinja_script[] =
     "import sys, json, datetime\n"
     "def say(kind, text):\n"

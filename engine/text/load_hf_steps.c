@@ -1,4 +1,5 @@
-/* tokenizer.json's normalizer, pre_tokenizer and decoder: trees of components, flattened into lists of steps. */
+/* tokenizer.json's normalizer, pre_tokenizer and decoder: trees of components, flattened into lists of steps.
+ */
 #include "engine/text/tokenizer_parts.h"
 #include "kernels/base/utf8.h"
 

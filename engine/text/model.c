@@ -1,5 +1,6 @@
-/* The merge engine: BPE by ranked merges, and SentencePiece BPE by scores of the joined token. Both keep the symbols
- * in a linked list and the candidates in a heap ordered by (priority, position): O(n log n) for a piece of n. */
+/* The merge engine: BPE by ranked merges, and SentencePiece BPE by scores of the joined token. Both keep the
+ * symbols in a linked list and the candidates in a heap ordered by (priority, position): O(n log n) for a
+ * piece of n. */
 #include "engine/text/tokenizer_parts.h"
 #include "kernels/base/utf8.h"
 
@@ -136,8 +137,8 @@ static bool bytes_known(const struct iq_tokenizer *t, const char *s, size_t n)
     return true;
 }
 
-/* Hugging Face's rule for characters without a token: their bytes if all have one; else unk, which is written when
- * the next known character comes (so it may follow byte tokens that stood behind it); else nothing. */
+/* Hugging Face's rule for characters without a token: their bytes if all have one; else unk, which is written
+ * when the next known character comes (so it may follow byte tokens that stood behind it); else nothing. */
 static int start_symbols(const struct iq_tokenizer *t, struct iq__scratch *w, const char *s, size_t n,
                          struct iq_err *err)
 {

@@ -1,5 +1,6 @@
-/* NFC, NFD, NFKC and NFKD. utf8proc's own pass sorts combining marks by swapping neighbours, which is quadratic in a
- * run of them: a prompt of 1 MB of accents would take half an hour. Here runs are sorted in n log n. */
+/* NFC, NFD, NFKC and NFKD. utf8proc's own pass sorts combining marks by swapping neighbours, which is
+ * quadratic in a run of them: a prompt of 1 MB of accents would take half an hour. Here runs are sorted in n
+ * log n. */
 #include "engine/text/tokenizer_parts.h"
 #include "kernels/base/utf8.h"
 

@@ -60,8 +60,8 @@ static int cut(struct cutter *c, size_t at, size_t end, bool match, struct iq_er
     case IQ__CONTIGUOUS:
         join = match == before;
         break;
-    /* Hugging Face walks backwards: a match joins what follows it unless that is a match too. Of a run of matches
-     * only the last has such a follower. */
+    /* Hugging Face walks backwards: a match joins what follows it unless that is a match too. Of a run of
+     * matches only the last has such a follower. */
     case IQ__WITH_NEXT:
         join = before && !match;
         break;

@@ -7,7 +7,8 @@
 
 int iq_ids_put(struct iq_ids *ids, uint32_t id, struct iq_err *err)
 {
-    if (ids->n == ids->cap) IQ_TRY(iq__text_grow((void **)&ids->id, &ids->cap, ids->n + 1, sizeof *ids->id, err));
+    if (ids->n == ids->cap)
+        IQ_TRY(iq__text_grow((void **)&ids->id, &ids->cap, ids->n + 1, sizeof *ids->id, err));
     ids->id[ids->n++] = id;
     return IQ_OK;
 }

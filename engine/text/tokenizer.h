@@ -1,15 +1,16 @@
 /* Tokenizers: text to token ids and back, from a GGUF file's metadata or a Hugging Face tokenizer.json.
  *
- * Kinds: byte-level BPE; character BPE with or without byte fallback (SentencePiece as tokenizer.json tells it);
- * SentencePiece BPE by scores (GGUF model "llama"). From tokenizer.json the ids are those of Hugging Face's fast
- * tokenizer; from GGUF those of llama.cpp. What a file asks for and this code lacks is refused by name at load.
+ * Kinds: byte-level BPE; character BPE with or without byte fallback (SentencePiece as tokenizer.json tells
+ * it); SentencePiece BPE by scores (GGUF model "llama"). From tokenizer.json the ids are those of Hugging
+ * Face's fast tokenizer; from GGUF those of llama.cpp. What a file asks for and this code lacks is refused by
+ * name at load.
  *
  * Units: lengths in bytes, positions in bytes. Text is UTF-8; other bytes are refused with their offset.
- * Ownership: a tokenizer copies all that it needs from its source. It is constant after loading: any number of
- * threads may use one at a time. What a getter returns is borrowed from it.
- * Errors: IQ_FORMAT for a damaged file or text, IQ_UNSUPPORTED for a component that is not known, IQ_LIMIT for a
- * split pattern that runs away on this text (bounded time), IQ_MEMORY. On failure of an encode nothing was appended.
- * Sources: huggingface/tokenizers 0.23 (Rust), ggml-org/llama.cpp src/llama-vocab.cpp.
+ * Ownership: a tokenizer copies all that it needs from its source. It is constant after loading: any number
+ * of threads may use one at a time. What a getter returns is borrowed from it. Errors: IQ_FORMAT for a
+ * damaged file or text, IQ_UNSUPPORTED for a component that is not known, IQ_LIMIT for a split pattern that
+ * runs away on this text (bounded time), IQ_MEMORY. On failure of an encode nothing was appended. Sources:
+ * huggingface/tokenizers 0.23 (Rust), ggml-org/llama.cpp src/llama-vocab.cpp.
  */
 #ifndef IQ_TEXT_TOKENIZER_H
 #define IQ_TEXT_TOKENIZER_H
@@ -75,9 +76,9 @@ struct iq_tokenizer_source {
 
 int iq_tokenizer_from_gguf(const struct iq_tokenizer_source *, struct iq_tokenizer **out, struct iq_err *err);
 
-/* `json`: the text of tokenizer.json, `name` its path for errors. `config`: the text of tokenizer_config.json, or
- * NULL; it gives the bos, eos, unk and pad tokens (and add_bos_token for the Llama family). Truncation and padding
- * that tokenizer.json may hold are not applied. */
+/* `json`: the text of tokenizer.json, `name` its path for errors. `config`: the text of
+ * tokenizer_config.json, or NULL; it gives the bos, eos, unk and pad tokens (and add_bos_token for the Llama
+ * family). Truncation and padding that tokenizer.json may hold are not applied. */
 int iq_tokenizer_from_hf(const char *json, size_t len, const char *name, const char *config,
                          size_t config_len, struct iq_tokenizer **out, struct iq_err *err);
 void iq_tokenizer_free(struct iq_tokenizer *);
@@ -99,7 +100,8 @@ int iq_tokenizer_decode(const struct iq_tokenizer *, const uint32_t *ids, size_t
                         struct iq_buf *out, struct iq_err *err);
 /* The bytes of one id as it stands inside a text (not at its start). Nothing for an id out of range. */
 struct iq_span iq_tokenizer_bytes(const struct iq_tokenizer *, uint32_t id);
-/* The token as the file spells it ("Ġthe", "▁the", "<0x0A>"), and the id of a token so spelt or IQ_TOKEN_NONE. */
+/* The token as the file spells it ("Ġthe", "▁the", "<0x0A>"), and the id of a token so spelt or
+ * IQ_TOKEN_NONE. */
 struct iq_span iq_tokenizer_spelling(const struct iq_tokenizer *, uint32_t id);
 uint32_t iq_tokenizer_find(const struct iq_tokenizer *, const char *spelling, size_t len);
 
@@ -112,8 +114,8 @@ uint32_t iq_tokenizer_pad(const struct iq_tokenizer *);
 bool iq_tokenizer_adds_bos(const struct iq_tokenizer *); /* IQ_ENCODE_SPECIAL puts BOS in front */
 bool iq_tokenizer_is_gguf(const struct iq_tokenizer *);  /* from iq_tokenizer_from_gguf */
 bool iq_tokenizer_is_special(const struct iq_tokenizer *, uint32_t id);
-/* End of generation: eos, eot, eom and the special tokens that are known by their text to end a turn. More (say
- * generation_config.json's list) may be added before the tokenizer is shared. Ascending. */
+/* End of generation: eos, eot, eom and the special tokens that are known by their text to end a turn. More
+ * (say generation_config.json's list) may be added before the tokenizer is shared. Ascending. */
 bool iq_tokenizer_is_eog(const struct iq_tokenizer *, uint32_t id);
 const struct iq_ids *iq_tokenizer_eog(const struct iq_tokenizer *);
 int iq_tokenizer_eog_add(struct iq_tokenizer *, uint32_t id, struct iq_err *err);

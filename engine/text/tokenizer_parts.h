@@ -1,7 +1,8 @@
 /* What the files of engine/text share: the vocabulary, the steps of the pipeline, the merge engine.
  *
- * Encoding: text -> added tokens (raw) -> normalizer steps -> added tokens (normalized) -> splitter steps -> model.
- * A step is a record with one of two functions: `rewrite` turns a string into a string, `split` cuts pieces.
+ * Encoding: text -> added tokens (raw) -> normalizer steps -> added tokens (normalized) -> splitter steps ->
+ * model. A step is a record with one of two functions: `rewrite` turns a string into a string, `split` cuts
+ * pieces.
  */
 #ifndef IQ_TEXT_TOKENIZER_PARTS_H
 #define IQ_TEXT_TOKENIZER_PARTS_H
@@ -87,7 +88,7 @@ int iq__text_grow(void **items, size_t *cap, size_t need, size_t size, struct iq
 
 /* --- split patterns --- */
 struct iq__regex;
-/* `ruby`: the pattern is Oniguruma's (tokenizer.json); its classes and anchors are translated. */
+/* The pattern is in Oniguruma's language, as tokenizer.json's are; `where` names its place in errors. */
 int iq__regex_new(const char *pattern, size_t len, const char *where, struct iq__regex **out,
                   struct iq_err *err);
 void iq__regex_free(struct iq__regex *);
@@ -207,5 +208,8 @@ int iq__decode_token(const struct iq_tokenizer *, struct iq__scratch *, uint32_t
 int iq__load_normalizer(const cJSON *, const char *name, struct iq__steps *, struct iq_err *err);
 int iq__load_splitter(const cJSON *, const char *name, struct iq__steps *, struct iq_err *err);
 int iq__load_decoder(const cJSON *, const char *name, struct iq__steps *, struct iq_err *err);
+int iq__load_processors(const cJSON *, const char *name, struct iq_tokenizer *, struct iq_err *err);
+/* tokenizer_config.json. */
+int iq__load_config(struct iq_tokenizer *, const cJSON *config, struct iq_err *err);
 
 #endif

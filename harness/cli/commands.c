@@ -9,6 +9,13 @@ const struct iq_command *const iq_commands[] = {
     &iq_cmd_model_perplexity,
     &iq_cmd_run,
     &iq_cmd_record,
+    &iq_cmd_diff,
+    &iq_cmd_store_ls,
+    &iq_cmd_store_show,
+    &iq_cmd_store_verify,
+    &iq_cmd_store_export,
+    &iq_cmd_store_import,
+    &iq_cmd_store_rm,
     &iq_cmd_completion_bash,
     NULL,
 };

@@ -30,6 +30,16 @@ static void write_model(const struct iq_manifest_parts *m, struct iq_jw *w)
     hex(w, "packed", model->packed_digest);
     iq_jw_key(w, "layout"), iq_jw_u64(w, model->tp); /* packed digests compare within one sharding */
     str(w, "arch", iq_arch_name(model->config.arch));
+    /* What in vitro needs to make operands of the model's shapes. */
+    const struct iq_model_config *c = &model->config;
+    const struct {
+        const char *key;
+        uint64_t value;
+    } dims[] = {{"layers", c->layers},     {"hidden", c->hidden},     {"ffn", c->ffn},    {"heads", c->heads},
+                {"kv_heads", c->kv_heads}, {"head_dim", c->head_dim}, {"vocab", c->vocab}};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        iq_jw_key(w, dims[i].key), iq_jw_u64(w, dims[i].value);
+    str(w, "weights", iq_format_info((enum iq_format)model->layer[0].rank[0].q.format)->name);
     iq_jw_end(w, '}');
 }
 

@@ -76,13 +76,20 @@ INLINE float across_max(vf max)
     return greater(greater(four[0], four[1]), greater(four[2], four[3]));
 }
 
-/* out[r][w * VL ..] = the chain over `dims` of q[r][d] * k[w][d]. */
-INLINE void score(const int R, const int W, const float *q, const float *const *k, uint32_t dims, float *out)
+/* Few rows (decode) wait for memory: they ask for the next block while they work on one. Many rows have it in cache. */
+#define AHEAD(R) ((R) <= 9)
+
+/* out[r][w * VL ..] = the chain over `dims` of q[r][d] * k[w][d]. next: what is wanted after k, block by block. */
+INLINE void score(const int R, const int W, const float *q, const float *const *k, const float *const *next,
+                  uint32_t dims, float *out)
 {
     vf acc[TILE * 4], key[4];
     UNROLL for (int i = 0; i < R * W; i++) acc[i] = v_set1(0);
     for (uint32_t d = 0; d < dims; d++, q++) {
         UNROLL for (int w = 0; w < W; w++) key[w] = v_load(k[w] + (size_t)d * IQ_KV_BLOCK);
+        if (AHEAD(R)) {
+            UNROLL for (int w = 0; w < W; w++) __builtin_prefetch(next[w] + (size_t)d * IQ_KV_BLOCK);
+        }
         UNROLL for (int r = 0; r < R; r++)
         {
             vf x = v_set1(q[r * QUERY_STRIDE]);
@@ -103,11 +110,12 @@ INLINE void mix(const int R, const int W, const struct reach *k, uint32_t lo, ui
         v_load(sum + r * stride + e + w * VL);
     weight += lo % IQ_KEY_CHUNK;
     for (uint32_t key = lo; key < hi;) {
-        const float *v = reach_v(k, key) + e;
         uint32_t end = (key / IQ_KV_BLOCK + 1) * IQ_KV_BLOCK;
         end = end < hi ? end : hi;
-        for (; key < end; key++, v += k->dim, weight++) {
+        const float *v = reach_v(k, key) + e, *next = reach_v(k, end < hi ? end : key) + e;
+        for (; key < end; key++, v += k->dim, next += k->dim, weight++) {
             UNROLL for (int w = 0; w < W; w++) value[w] = v_load(v + w * VL);
+            if (AHEAD(R)) { UNROLL for (int w = 0; w < W; w++) __builtin_prefetch(next + w * VL); }
             UNROLL for (int r = 0; r < R; r++)
             {
                 vf x = v_set1(weight[r * SCORE_STRIDE]);
@@ -120,13 +128,15 @@ INLINE void mix(const int R, const int W, const struct reach *k, uint32_t lo, ui
 }
 
 #define DEFINE(R)                                                                                            \
-    static void score_##R(const float *q, const float *const *k, uint32_t dims, float *out)                  \
+    static void score_##R(const float *q, const float *const *k, const float *const *next, uint32_t dims,    \
+                          float *out)                                                                        \
     {                                                                                                        \
-        score(R, WIDE(R), q, k, dims, out);                                                                  \
+        score(R, WIDE(R), q, k, next, dims, out);                                                            \
     }                                                                                                        \
-    static void score1_##R(const float *q, const float *const *k, uint32_t dims, float *out)                 \
+    static void score1_##R(const float *q, const float *const *k, const float *const *next, uint32_t dims,   \
+                           float *out)                                                                       \
     {                                                                                                        \
-        score(R, 1, q, k, dims, out);                                                                        \
+        score(R, 1, q, k, next, dims, out);                                                                  \
     }                                                                                                        \
     static void mix_##R(const struct reach *k, uint32_t lo, uint32_t hi, const float *weight, size_t e,      \
                         float *sum, size_t stride)                                                           \
@@ -140,7 +150,8 @@ INLINE void mix(const int R, const int W, const struct reach *k, uint32_t lo, ui
     }
 EACH_TILE(DEFINE)
 
-typedef void score_fn(const float *q, const float *const *k, uint32_t dims, float *out);
+typedef void score_fn(const float *q, const float *const *k, const float *const *next, uint32_t dims,
+                      float *out);
 typedef void mix_fn(const struct reach *, uint32_t lo, uint32_t hi, const float *weight, size_t e, float *sum,
                     size_t stride);
 
@@ -156,15 +167,22 @@ static void score_tile(const struct tile *t, uint32_t lo, uint32_t hi)
 {
     uint32_t dim = t->keys.dim, chunks = (dim + IQ_CHUNK - 1) / IQ_CHUNK, wide = by_rows[t->rows].wide;
     for (uint32_t key = lo / VL * VL; key < hi;) {
-        const float *k[4];
+        const float *k[4], *next[4];
         uint32_t w = key + wide * VL <= (hi + VL - 1) / VL * VL ? wide : 1;
-        for (uint32_t i = 0; i < w; i++) k[i] = reach_k(&t->keys, key + i * VL);
+        for (uint32_t i = 0; i < w; i++) {
+            uint32_t after = key + (w + i) * VL, value = lo + i * IQ_KV_BLOCK;
+            k[i] = reach_k(&t->keys, key + i * VL);
+            next[i] = after < hi   ? reach_k(&t->keys, after)
+                      : value < hi ? reach_v(&t->keys, value / IQ_KV_BLOCK * IQ_KV_BLOCK)
+                                   : k[i];
+        }
         for (uint32_t c = 0; c < chunks; c++) {
             uint32_t dims = c + 1 < chunks ? IQ_CHUNK : dim - c * IQ_CHUNK;
             float *out = t->scores + (size_t)c * t->rows_max * SCORE_STRIDE + key % IQ_KEY_CHUNK;
             score_fn *score = w == 1 ? by_rows[t->rows].score1 : by_rows[t->rows].score;
-            score(t->q + (size_t)c * t->rows_max * QUERY_STRIDE, k, dims, out);
-            for (uint32_t i = 0; i < w; i++) k[i] += IQ_CHUNK * IQ_KV_BLOCK;
+            score(t->q + (size_t)c * t->rows_max * QUERY_STRIDE, k, next, dims, out);
+            for (uint32_t i = 0; i < w; i++)
+                k[i] += IQ_CHUNK * IQ_KV_BLOCK, next[i] += IQ_CHUNK * IQ_KV_BLOCK;
         }
         key += w * VL;
     }
@@ -260,10 +278,15 @@ static void merge_row(const struct tile *t, uint32_t r)
 
 static void finish_row(const struct tile *t, uint32_t r)
 {
-    float *o = t->sum + r * t->stride, *y = t->row[r].y, l = t->row[r].l;
-    for (uint32_t e = 0; e < t->stride; e += VL) v_store(o + e, v_canonical(v_div(v_load(o + e), v_set1(l))));
-    memcpy(y, o, t->keys.dim * sizeof(float));
-    if (t->act != IQ_ACT_F32) iq_act_round_row(y, t->keys.dim, t->act);
+    float *o = t->sum + r * t->stride;
+    vf l = v_set1(t->row[r].l);
+    for (uint32_t e = 0; e < t->stride; e += VL) {
+        vf y = v_div(v_load(o + e), l);
+        v_store(o + e, t->act == IQ_ACT_BF16  ? v_act_round(y, IQ_ACT_BF16)
+                       : t->act == IQ_ACT_F16 ? v_act_round(y, IQ_ACT_F16)
+                                              : v_act_round(y, IQ_ACT_F32));
+    }
+    memcpy(t->row[r].y, o, t->keys.dim * sizeof(float));
 }
 
 static void run_tile(const struct tile *t)

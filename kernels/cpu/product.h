@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-    IQ__TILE_ROWS = 12, /* most rows of a tile, in any instruction set */
+    IQ__TILE_ROWS = 6,  /* most rows of a tile, in any instruction set */
     IQ__X_LINE = 16,    /* k values of one row that lie together in packed x: one cache line */
     IQ__HALF_PANEL = IQ_PANEL / 2
 };

@@ -14,9 +14,10 @@
 
 /* (d & nibble) | one, as one operation of three inputs: its truth table is 0xea. */
 #define OFFSETS
+#define TURNED(d, i) ((i) / 2 ? _mm512_ror_epi32((__m512i)(d), 8 * ((i) / 2)) : (__m512i)(d))
 #define v_offset(d, i)                                                                                       \
-    ((vf)_mm512_ternarylogic_epi32(_mm512_ror_epi32((__m512i)(d), 8 * ((i) / 2)),                            \
-                                   _mm512_set1_epi32((i) % 2 ? 0xf0000 : 0xf000), _mm512_set1_epi32(0x3f800000), 0xea))
+    ((vf)_mm512_ternarylogic_epi32(TURNED(d, i), _mm512_set1_epi32((i) % 2 ? 0xf0000 : 0xf000),              \
+                                   _mm512_set1_epi32(0x3f800000), 0xea))
 
 /* 32 registers: at least 4 vectors of weights for few rows (chains must cover latency times pipes), 6 x 4 for many. */
 #define ALONE_V(R) ((R) <= 3 ? 4 : 2)
@@ -24,8 +25,8 @@
 #define MANY_V(R) 4
 #define EACH_HALF(X) X(1) X(2) X(3)
 #define EACH_MANY(X) X(1) X(2) X(3) X(4) X(5) X(6)
-#define EACH_ALONE(X) EACH_MANY(X) X(7) X(8) X(9) X(10) X(11) X(12)
-#define ROWS_ALONE {6, 12, 12, 12, 12, 12}
+#define EACH_ALONE(X) EACH_MANY(X)
+#define ROWS_ALONE {6, 6, 6, 6, 6, 6}
 #define ROWS_MANY 6
 #include "kernels/cpu/product_kernels.h"
 

@@ -22,10 +22,10 @@ V_FN vf v_nibble_at(vi d, unsigned shift) { return __builtin_convertvector((vs)(
 #define HALF_V(R) ALONE_V(R)
 #define MANY_V(R) ALONE_V(R)
 #define EACH_HALF(X)
-#define EACH_MANY(X) X(1) X(2) X(3) X(4)
+#define EACH_MANY(X) X(1) X(2)
 #define EACH_ALONE(X) EACH_MANY(X)
-#define ROWS_ALONE {4, 4, 4, 4, 4, 4}
-#define ROWS_MANY 4
+#define ROWS_ALONE {2, 2, 2, 2, 2, 2}
+#define ROWS_MANY 2
 #include "kernels/cpu/product_kernels.h"
 
 const struct iq_variant iq__matmul_scalar = {.kind = "matmul",

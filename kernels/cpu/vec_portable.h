@@ -1,5 +1,5 @@
-/* Vector primitives in GCC vector extensions only: any target. Where it has no fma instruction (plain x86-64),
- * v_fma works in double (fma_portable.h). See vec_avx512.h. */
+/* Vector primitives in GCC vector extensions only: any target. Plain x86-64 has no fma instruction: there v_fma
+ * works in double (fma_sse2.h). See vec_avx512.h. */
 #ifndef IQ_CPU_VEC_H
 #define IQ_CPU_VEC_H
 
@@ -17,15 +17,15 @@ typedef uint32_t viu __attribute__((vector_size(4 * VL), aligned(4), may_alias))
 V_FN vf v_load(const float *p) { return *(const vfu *)p; }
 V_FN void v_store(float *p, vf v) { *(vfu *)p = v; }
 V_FN vf v_set1(float f) { return f - (vf){0}; } /* f - 0 is f, also for -0 */
-#if defined __FMA__ || defined __aarch64__
+#if defined __SSE2__ && !defined __FMA__
+#include "kernels/cpu/fma_sse2.h"
+#else
 V_FN vf v_fma(vf a, vf b, vf c)
 {
     vf o;
     for (int l = 0; l < VL; l++) o[l] = __builtin_fmaf(a[l], b[l], c[l]);
     return o;
 }
-#else
-#include "kernels/cpu/fma_portable.h"
 #endif
 V_FN vf v_add(vf a, vf b) { return a + b; }
 V_FN vf v_sub(vf a, vf b) { return a - b; }

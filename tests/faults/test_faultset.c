@@ -162,6 +162,35 @@ START_TEST(an_operand_of_the_kind_may_stand_in_when)
 }
 END_TEST
 
+static const char *const files[] = {"topk_by_batch", "k_tail_by_shape", "stale_peer_by_session",
+                                    "foreign_block_after_eviction", "exact_topk_workaround"};
+
+START_TEST(the_canonical_text_of_each_example_reads_back_as_itself)
+{
+    const char *data = getenv("IQ_TEST_DATA");
+    char path[4096];
+    ck_assert_msg(data != NULL, "IQ_TEST_DATA is not set; ctest sets it");
+    snprintf(path, sizeof path, "%s/faults/%s.json", data, files[_i]);
+    cJSON *tree;
+    struct iq_fault f;
+    struct iq_err err = {0};
+    ck_assert_msg(!iq_json_load(path, 10000, &tree, &err) && !iq_fault_parse(tree, path, &f, &err), "%s",
+                  err.text);
+    iq_json_free(tree);
+    struct iq_buf one = IQ_BUF(10000), two = IQ_BUF(10000);
+    struct iq_jw w = IQ_JW(&one);
+    iq_fault_json(&f, &w);
+    iq_fault_free(&f);
+    f = must(one.data);
+    w = IQ_JW(&two);
+    iq_fault_json(&f, &w);
+    ck_assert_str_eq(one.data, two.data);
+    iq_fault_free(&f);
+    iq_buf_free(&one);
+    iq_buf_free(&two);
+}
+END_TEST
+
 /* ---- opening ---- */
 
 START_TEST(a_variant_of_another_kind_is_refused)
@@ -288,6 +317,45 @@ START_TEST(draws_come_at_their_rate)
                       N, p);
         close_set(&s);
     }
+}
+END_TEST
+
+START_TEST(a_draw_per_call_takes_all_rows_of_the_trigger_or_none)
+{
+    struct set s;
+    int struck = 0;
+    OPEN(&s, 3, COARSE("\"rate\":0.5,\"when\":{\"pos\":{\"min\":2}}"));
+    struct iq_row rows[5];
+    for (uint32_t i = 0; i < 5; i++) rows[i] = (struct iq_row){.request = i, .pos = i};
+    for (uint64_t at = 0; at < 200; at++) {
+        struct iq_step step = {.step = at};
+        struct iq_site site = {.op = IQ_OP_TOPK, .step = &step, .row = rows, .rows = 5};
+        struct iq_topk args = {.rows = 5};
+        struct iq_pick pick[IQ_PICKS];
+        int n = s.sel.pick(s.sel.self, &site, &args, pick);
+        if (n) ck_assert_uint_eq(pick[0].rowmask[0], 28u);
+        struck += n;
+    }
+    ck_assert_msg(struck > 60 && struck < 140, "%d of 200 calls at rate 0.5", struck);
+    close_set(&s);
+}
+END_TEST
+
+/* A step looks up the prefixes of several requests: calls of one step, op and rank. */
+START_TEST(lookups_of_one_step_draw_by_request)
+{
+    struct set s;
+    int struck = 0;
+    OPEN(&s, 3, "{\"op\":\"prefix\",\"variant\":\"foreign_block\",\"rate\":0.5}");
+    for (uint32_t q = 0; q < 200; q++) {
+        struct iq_step step = {.step = 1};
+        struct iq_row row = {.request = q};
+        struct iq_site site = {.op = IQ_OP_PREFIX, .layer = 0xffff, .step = &step, .row = &row, .rows = 1};
+        struct iq_pick pick[IQ_PICKS];
+        struck += s.sel.pick(s.sel.self, &site, NULL, pick);
+    }
+    ck_assert_msg(struck > 60 && struck < 140, "%d of 200 lookups at rate 0.5", struck);
+    close_set(&s);
 }
 END_TEST
 
@@ -530,6 +598,8 @@ int main(void)
     tcase_add_test(t, a_fault_of_a_kind_is_every_op_of_it);
     tcase_add_test(t, reference_and_golden_variants_are_workarounds);
     tcase_add_loop_test(t, what_is_no_fault_is_refused_by_name, 0, sizeof refused / sizeof *refused);
+    tcase_add_loop_test(t, the_canonical_text_of_each_example_reads_back_as_itself, 0,
+                        sizeof files / sizeof *files);
     tcase_add_test(t, an_operand_of_the_kind_may_stand_in_when);
     tcase_add_test(t, a_variant_of_another_kind_is_refused);
     tcase_add_test(t, parameters_and_rates_out_of_range_are_refused_when_a_set_opens);
@@ -537,6 +607,8 @@ int main(void)
     tcase_add_test(t, a_draw_is_blind_to_row_index_and_batch);
     tcase_add_test(t, sticky_draws_hold_for_every_call_and_position);
     tcase_add_test(t, draws_come_at_their_rate);
+    tcase_add_test(t, a_draw_per_call_takes_all_rows_of_the_trigger_or_none);
+    tcase_add_test(t, lookups_of_one_step_draw_by_request);
     tcase_add_test(t, rates_of_zero_and_one_are_exact);
     tcase_add_test(t, another_fault_changes_no_draw_and_seeds_do);
     tcase_add_test(t, a_state_is_zeroed_and_belongs_to_a_fault_in_a_slot);

@@ -63,7 +63,7 @@ static const struct iq_site site = {.op = IQ_OP_TOPK,
                                     .row = rows,
                                     .rows = 2};
 
-static int parse(const char *text, const struct iq_kind *kind, struct iq_trigger **out, struct iq_err *err)
+static int parse(const char *text, const struct iq_kind *kind, struct iq_when **out, struct iq_err *err)
 {
     cJSON *tree = NULL;
     *out = NULL;
@@ -73,16 +73,16 @@ static int parse(const char *text, const struct iq_kind *kind, struct iq_trigger
     return status;
 }
 
-static struct iq_trigger *must(const char *text)
+static struct iq_when *must(const char *text)
 {
-    struct iq_trigger *t;
+    struct iq_when *t;
     struct iq_err err = {0};
     ck_assert_msg(parse(text, &gadget, &t, &err) == IQ_OK, "%s: %s", text, err.text);
     return t;
 }
 
 /* Which rows of `site` a trigger strikes, as bits. */
-static unsigned struck(const struct iq_trigger *t)
+static unsigned struck(const struct iq_when *t)
 {
     unsigned mask = 0;
     if (!iq_trigger_call(t, &site, &args)) return 0;
@@ -129,7 +129,7 @@ static const struct {
 
 START_TEST(a_field_holds_for_its_value_and_for_no_other)
 {
-    struct iq_trigger *t = must(fields[_i].holds);
+    struct iq_when *t = must(fields[_i].holds);
     ck_assert_msg(struck(t) == fields[_i].rows, "%s: rows %x", fields[_i].holds, struck(t));
     iq_trigger_free(t);
     t = must(fields[_i].fails);
@@ -191,7 +191,7 @@ static const struct {
 
 START_TEST(a_form_holds_as_written_and_explains_itself)
 {
-    struct iq_trigger *t = must(forms[_i].text);
+    struct iq_when *t = must(forms[_i].text);
     struct iq_buf json = IQ_BUF(1000), words = IQ_BUF(1000);
     struct iq_jw w = IQ_JW(&json);
     ck_assert_msg(struck(t) == forms[_i].rows, "%s: rows %x", forms[_i].text, struck(t));
@@ -266,7 +266,7 @@ static const struct {
 
 START_TEST(what_is_not_the_language_is_refused_by_name)
 {
-    struct iq_trigger *t;
+    struct iq_when *t;
     struct iq_err err = {0};
     ck_assert_int_eq(parse(refused[_i].text, &gadget, &t, &err), IQ_FORMAT);
     ck_assert_ptr_null(t);
@@ -277,7 +277,7 @@ END_TEST
 
 START_TEST(operands_are_unknown_without_their_kind)
 {
-    struct iq_trigger *t;
+    struct iq_when *t;
     struct iq_err err = {0};
     ck_assert_int_eq(parse("{\"arg.width\":3}", NULL, &t, &err), IQ_FORMAT);
     ck_assert_msg(strstr(err.text, "unknown key `arg.width`") != NULL, "%s", err.text);
@@ -293,7 +293,7 @@ START_TEST(nesting_up_to_the_readers_limit_is_taken_and_beyond_it_refused)
         n += snprintf(text + n, sizeof text - n, "4");
         for (int i = 0; i <= depth; i++) text[n++] = '}';
         text[n] = 0;
-        struct iq_trigger *t;
+        struct iq_when *t;
         struct iq_err err = {0};
         int status = parse(text, NULL, &t, &err);
         ck_assert_msg(status == (depth < 64 ? IQ_OK : IQ_FORMAT), "depth %d: %s", depth, err.text);
@@ -309,7 +309,7 @@ START_TEST(a_list_of_a_hundred_thousand_values_is_searched)
     iq_buf_printf(&b, "{\"pos\":[");
     for (int i = 100000; i > 4; i--) iq_buf_printf(&b, "%d,", i);
     iq_buf_printf(&b, "100000]}");
-    struct iq_trigger *t = must(b.data);
+    struct iq_when *t = must(b.data);
     ck_assert_uint_eq(struck(t), 1u);
     struct iq_buf words = IQ_BUF(1000);
     iq_trigger_explain(t, &words);
@@ -322,7 +322,7 @@ END_TEST
 
 START_TEST(an_op_that_the_trigger_excludes_can_never_be_struck)
 {
-    struct iq_trigger *t = must("{\"op\":[\"topk\",\"down\"],\"batch\":1}");
+    struct iq_when *t = must("{\"op\":[\"topk\",\"down\"],\"batch\":1}");
     for (unsigned op = 0; op < IQ_OPS; op++)
         ck_assert_int_eq(iq_trigger_may(t, (enum iq_op_id)op), op == IQ_OP_TOPK || op == IQ_OP_DOWN);
     iq_trigger_free(t);
@@ -342,7 +342,7 @@ START_TEST(floats_keep_their_order_and_value_as_keys)
         struct iq_site one = {.step = &step, .row = &row, .rows = 1};
         for (size_t j = 1; j + 2 < sizeof ascending / sizeof *ascending; j++) {
             snprintf(text, sizeof text, "{\"temperature\":{\"min\":%.9g}}", ascending[j]);
-            struct iq_trigger *t = must(text);
+            struct iq_when *t = must(text);
             ck_assert_msg(iq_trigger_row(t, &one, 0) == (ascending[i] >= ascending[j]), "%g against %s",
                           ascending[i], text);
             iq_trigger_free(t);

@@ -4,6 +4,7 @@
 #include "kernels/arith.h"
 #include "kernels/matrix.h"
 #include "kernels/ops/matmul.h"
+#include "kernels/ops/reduce.h"
 #include "kernels/vitro.h"
 
 #include <check.h>
@@ -214,9 +215,59 @@ START_TEST(any_order_of_float32_sums_is_within)
     for (uint64_t seed = 0; seed < 5; seed++) {
         struct iq_vitro_report r;
         ck_assert_int_eq(iq_vitro(&exec, &v, NULL, &shape, seed, &r, NULL), IQ_OK);
-        ck_assert_msg(verdict(&r) == WITHIN && r.worst < 1, "seed %llu: worst %g: %s",
+        ck_assert_msg(verdict(&r) == WITHIN && r.worst < 1 && r.worst > 0.01, "seed %llu: worst %g: %s",
                       (unsigned long long)seed, r.worst, r.first);
     }
+}
+END_TEST
+
+/* Pieces added from the last to the first; `low` rounds each to float16 before. */
+static int reduce_backwards(const struct iq_all_reduce *a, bool low)
+{
+    for (uint32_t r = 0; r < a->rows; r++)
+        for (uint32_t i = 0; i < a->n; i++) {
+            float sum = 0;
+            for (uint32_t p = a->pieces; p-- > 0;) {
+                float x = a->piece[p].x[r * a->piece[p].ldx + i];
+                sum = sum + (low ? iq_f16_to_f32(iq_f32_to_f16(x)) : x);
+            }
+            a->y[r * a->ldy + i] = sum;
+        }
+    return IQ_OK;
+}
+static int run_reduce(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
+                      void *state)
+{
+    (void)x, (void)site, (void)params, (void)state;
+    return reduce_backwards(args, false);
+}
+static int run_reduce_low(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
+                          void *state)
+{
+    (void)x, (void)site, (void)params, (void)state;
+    return reduce_backwards(args, true);
+}
+
+START_TEST(any_order_of_an_all_reduce_is_within)
+{
+    static const struct iq_vitro_shape shape = REDUCE(96, 12, 4);
+    struct iq_variant v = {.kind = "all_reduce", .name = "backwards", .device = "cpu", .run = run_reduce};
+    struct iq_vitro_report r;
+    ck_assert_int_eq(iq_vitro(&exec, &v, NULL, &shape, 4, &r, NULL), IQ_OK);
+    ck_assert_msg(verdict(&r) == WITHIN && r.worst > 0.02, "%s: worst %g: %s", verdict_name[verdict(&r)],
+                  r.worst, r.first);
+}
+END_TEST
+
+START_TEST(a_broken_invariant_violates_though_exact_data_agree)
+{
+    static const struct iq_vitro_shape shape = REDUCE(96, 12, 4);
+    struct iq_variant v = {.kind = "all_reduce", .name = "low", .device = "cpu", .run = run_reduce_low};
+    struct iq_vitro_report r;
+    ck_assert_int_eq(iq_vitro(&exec, &v, NULL, &shape, 4, &r, NULL), IQ_OK);
+    ck_assert_msg(verdict(&r) == VIOLATES && r.exact_equal && !r.invariant_ok && !r.within_bound, "%s",
+                  r.first);
+    ck_assert_msg(strstr(r.first, "in any order of the sum") != NULL, "%s", r.first);
 }
 END_TEST
 
@@ -287,6 +338,8 @@ int main(void)
                         sizeof golden_shapes / sizeof *golden_shapes);
     tcase_add_test(t, an_output_that_is_never_written_violates);
     tcase_add_test(t, any_order_of_float32_sums_is_within);
+    tcase_add_test(t, any_order_of_an_all_reduce_is_within);
+    tcase_add_test(t, a_broken_invariant_violates_though_exact_data_agree);
     tcase_add_test(t, reordering_stays_within_when_outputs_are_rounded);
     tcase_add_test(t, one_seed_makes_one_report);
     tcase_add_loop_test(t, shapes_that_make_no_sense_are_refused, 0, sizeof refused / sizeof *refused);

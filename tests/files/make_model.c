@@ -264,7 +264,7 @@ static int write_shard(const char *folder, const struct writer *w, uint32_t k, s
         offset = next;
     }
     iq_buf_printf(&head, "}");
-    while (head.len % 8 && !iq_buf_put(&head, " ", 1)) {}
+    while (head.len % 8 != (w->s->unaligned ? 3 : 0) && !iq_buf_put(&head, " ", 1)) {}
     iq_test_put_u64(&file, head.len);
     iq_buf_put(&file, head.data, head.len);
     for (size_t i = begin; i < end; i++) tensor_data(&file, &w->t[i], w->seed);

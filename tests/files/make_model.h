@@ -31,6 +31,7 @@ struct iq_test_spec {
     bool rope_freqs;          /* GGUF: a rope_freqs.weight of random factors near 4 */
     const char *extra;        /* HF: more members for config.json, ", \"sliding_window\": 16", or NULL */
     bool no_tokenizer;
+    bool unaligned; /* HF: the data begins at an odd offset, as old files may have it */
 };
 
 /* llama, GGUF, F32, 2 layers, hidden 64, ffn 160, 4 heads on 2 KV heads of 16, vocabulary 320. */

@@ -87,6 +87,22 @@ START_TEST(both_sources_hold_the_same_numbers)
 }
 END_TEST
 
+START_TEST(weights_at_odd_offsets_are_the_same_weights)
+{
+    struct iq_test_spec s = iq_test_spec_default();
+    s.hf = true, s.no_tokenizer = true;
+    char *even = iq_scratch_dir("even"), *odd = iq_scratch_dir("odd");
+    ck_assert_int_eq(iq_test_write_model(even, &s, 11, NULL), IQ_OK);
+    s.unaligned = true;
+    ck_assert_int_eq(iq_test_write_model(odd, &s, 11, NULL), IQ_OK);
+    struct iq_opened a = iq_take_model(even), b = iq_take_model(odd);
+    ck_assert_uint_eq(b.t.embed->offset % 8, 3);
+    ck_assert(!memcmp(a.t.layer[1].down->bytes, b.t.layer[1].down->bytes, a.t.layer[1].down->nbytes));
+    iq_drop_model(&a);
+    iq_drop_model(&b);
+}
+END_TEST
+
 /* ---- reports: R12 ---- */
 
 START_TEST(the_head_that_is_there_is_used_and_disagreement_is_said)
@@ -311,6 +327,7 @@ int main(void)
     tcase_add_checked_fixture(t, iq_scratch_make, iq_scratch_remove);
     tcase_add_loop_test(t, each_architecture_resolves_from_each_source_and_format, 0, 4);
     tcase_add_test(t, both_sources_hold_the_same_numbers);
+    tcase_add_test(t, weights_at_odd_offsets_are_the_same_weights);
     tcase_add_test(t, the_head_that_is_there_is_used_and_disagreement_is_said);
     tcase_add_test(t, an_equal_head_under_a_true_flag_is_tied_without_a_word);
     tcase_add_loop_test(t, a_config_that_cannot_be_honoured_is_refused_by_field, 0,

@@ -1,5 +1,5 @@
-/* Text -> ids -> bytes with fixed tokenizers; the first byte chooses flags and tokenizer. With the whole byte alphabet
- * the bytes come back. */
+/* Text -> ids -> bytes with fixed tokenizers; the first byte chooses flags and tokenizer. With the whole byte
+ * alphabet the bytes come back. */
 #include "engine/text/tokenizer.h"
 
 #include <stdio.h>

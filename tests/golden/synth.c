@@ -47,8 +47,9 @@ struct iq_node *synth_nodes(const struct synth *s, uint32_t *n)
     node_add(t, n, "final_norm", "norm", IQ_NO_LAYER, IQ_NODE_LOGITS, x, -1);
     node_add(t, n, "lm_head", "matmul", IQ_NO_LAYER, IQ_NODE_LOGITS, f, -1);
     t[*n - 1].width = SYNTH_VOCAB;
-    node_add(t, n, "topk", "topk", IQ_NO_LAYER, IQ_NODE_LOGITS, f + 1, -1);
-    node_add(t, n, "sample", "sample", IQ_NO_LAYER, IQ_NODE_LOGITS, f + 2, -1);
+    node_add(t, n, "temper", "temper", IQ_NO_LAYER, IQ_NODE_LOGITS, f + 1, -1);
+    node_add(t, n, "topk", "topk", IQ_NO_LAYER, IQ_NODE_LOGITS, f + 2, -1);
+    node_add(t, n, "sample", "sample", IQ_NO_LAYER, IQ_NODE_LOGITS, f + 2, f + 3);
     return t;
 }
 
@@ -136,7 +137,7 @@ static void logits_fill(struct sim *m, const struct live *q, struct iq_position 
     uint64_t history = 0;
     for (uint32_t i = m->s->prompt; i <= q->pos && i < q->n_ids; i++)
         history = iq_mix64(history + q->ids[i] + 1);
-    p->logits = m->d[m->n - 3];
+    p->logits = m->d[m->n - 4];
     p->candidates = m->d[m->n - 2];
     p->next = token_of(m->s, q->request, q->pos + 1, history);
     if (flip) p->next = (p->next + 1) % SYNTH_VOCAB;
@@ -172,7 +173,7 @@ static int position_run(struct sim *m, struct live *q, uint32_t group)
             if ((m->nodes[i].flags & IQ_NODE_CHAIN) && !(m->nodes[i].flags & IQ_NODE_LOGITS))
                 m->body[nb++] = m->d[i];
         p.body = iq_digest_list(m->body, nb);
-        if (p.has_logits) p.logits = m->d[m->n - 3], p.candidates = m->d[m->n - 2];
+        if (p.has_logits) p.logits = m->d[m->n - 4], p.candidates = m->d[m->n - 2];
     }
     q->chain = iq_digest_chain(q->chain, p.token, iq_position_digest(&p));
     if (p.has_logits) q->ids[q->n_ids++] = p.next;
@@ -184,7 +185,7 @@ static int request_end(struct sim *m, const struct live *q)
 {
     char id[32], text[64], params[96];
     snprintf(id, sizeof id, "q%u", q->request);
-    snprintf(text, sizeof text, "answer %u", q->ids[q->n_ids - 1]);
+    snprintf(text, sizeof text, "answer %u", q->ids[m->s->prompt]);
     snprintf(params, sizeof params, "{\"max_tokens\":%u,\"expect\":\"answer %u\"}", m->s->generate,
              token_of(m->s, q->request, m->s->prompt, 0));
     struct iq_request_end e = {q->request, id,       params,       text,    "length",

@@ -79,7 +79,7 @@ START_TEST(what_is_recorded_is_read_back)
                 if (state[k]) ck_assert(iq_digest_equal(d[k], seen->cell[e.request][i][k]));
             }
         }
-        struct iq_cell c = {.request = e.request, .pos = 44, .node = (uint16_t)(t.n_nodes - 3)};
+        struct iq_cell c = {.request = e.request, .pos = 44, .node = (uint16_t)(t.n_nodes - 4)};
         const void *bytes;
         OK(t.tensor(t.self, &c, &bytes, &n, &err));
         ck_assert_uint_eq(n, 4 * SYNTH_VOCAB);

@@ -218,6 +218,16 @@ def cases():
                 if (k * 7) % 3 == 0 or isinstance(pattern, str):
                     save(f"split_{k:03d}", tok, only=split_texts)
                 k += 1
+    odd = ["ab1 a\nb", "12345678 a", "a\rb\u2028b\nb", "A\u00e9_1", "aQa a]b[c"]
+    for n, pattern in enumerate([r"\d{1,3}+", r"\d{0,2}+b", r"\d{,2}", r"(?m:a.b)", r"(?mi)A.B", r"a.b", r"^b", r"b$", r"[[:alpha:]]+", r"\s++$|\s",
+                                 r"\u0061+|\x{62}", r"[]a]+", r"[^]a]+", r"\Qa|\E", r"[\w-]+", r"a{2}|\d{3,}", r"a{x}|1{,}", r"(?i:'S|B)|\d(?=\d)"]):
+        v = letters()
+        pairs = [(a, b) for a in "ab123 .A]" for b in "ab123 .A]" if a in v and b in v]
+        for pair in pairs:
+            v["".join(pair)] = len(v)
+        tok = Tokenizer(models.BPE(v, pairs, unk_token="u"))
+        tok.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
+        save(f"pattern_{n}", tok, only=split_texts + odd)
     for name, pre in [("whitespace", pre_tokenizers.Whitespace()), ("whitespace_split", pre_tokenizers.WhitespaceSplit()),
                       ("punctuation", pre_tokenizers.Punctuation("merged_with_previous")), ("digits", pre_tokenizers.Digits(False)),
                       ("bert", pre_tokenizers.BertPreTokenizer()), ("delimiter", pre_tokenizers.CharDelimiterSplit("-"))]:

@@ -1,4 +1,5 @@
-/* Ids against reference vectors: the real SmolLM2 tokenizer, and Hugging Face `tokenizers` on small trained ones. */
+/* Ids against reference vectors: the real SmolLM2 tokenizer, and Hugging Face `tokenizers` on small trained
+ * ones. */
 #include "tests/text/vectors.h"
 
 #include <check.h>

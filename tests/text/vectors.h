@@ -5,7 +5,8 @@
 #include "engine/text/tokenizer.h"
 #include "kernels/base/json.h"
 
-/* The tokenizer of the real SmolLM2 file: its metadata are kept as text in tests/data/smollm2/tokenizer_gguf.txt. */
+/* The tokenizer of the real SmolLM2 file: its metadata are kept as text in
+ * tests/data/smollm2/tokenizer_gguf.txt. */
 struct iq_tokenizer *vectors_smollm2(void);
 
 /* Calls `each` for each line of tests/data/FILE, parsed. Returns the number of lines. */

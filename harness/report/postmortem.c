@@ -1,0 +1,118 @@
+#include "harness/report/postmortem.h"
+
+#include <inttypes.h>
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static void verdict(const struct iq_finding *f, struct iq_buf *b)
+{
+    iq_buf_printf(b, "verdict    %s (%s): %s\n", iq_label_text(f->label), iq_label_field_term(f->label),
+                  f->reason);
+    iq_buf_printf(b, "runs       golden %s, subject %s\n", f->golden, f->subject);
+    iq_buf_printf(b, "premises   prompts %s%s%s; weights %s%s%s%s%s%s\n",
+                  f->same_prompts ? "the same" : "differ", f->prompts_note[0] ? ": " : "", f->prompts_note,
+                  iq_weights_text(f->weights), f->weights_note[0] ? ": " : "", f->weights_note,
+                  f->same_contract ? "" : "; another arithmetic contract", f->contract_note[0] ? ": " : "",
+                  f->contract_note);
+    if (f->crash[0]) iq_buf_printf(b, "crash      %s\n", f->crash);
+    if (f->nans || f->invalid_tokens)
+        iq_buf_printf(b,
+                      "invalid    %" PRIu64 " positions with NaN logits, %" PRIu64
+                      " tokens outside the vocabulary\n",
+                      f->nans, f->invalid_tokens);
+}
+
+static void extent(const struct iq_finding *f, struct iq_buf *b)
+{
+    iq_buf_printf(b,
+                  "extent     %" PRIu64 " of %" PRIu64 " requests differ in a bit (%.1f %%), %" PRIu64
+                  " of %" PRIu64 " positions; %" PRIu64 " requests healed\n",
+                  f->differing, f->requests, percent(f->differing, f->requests), f->positions_differing,
+                  f->positions, f->healed);
+    if (!f->has_first) return;
+    iq_buf_printf(b, "first      request %s, position %u, op %s", f->first_request, f->first_pos,
+                  f->first_op);
+    if (f->first_layer != IQ_NO_LAYER) iq_buf_printf(b, ", layer %u", f->first_layer);
+    iq_buf_put(b, "\n", 1);
+}
+
+static void layers(const struct iq_guilty *g, struct iq_buf *b)
+{
+    if (!g->n_layers || g->layer[0] == IQ_NO_LAYER) return;
+    iq_buf_printf(b, ", layer%s", g->n_layers > 1 ? "s" : "");
+    for (size_t i = 0; i < g->n_layers && i < 8; i++) iq_buf_printf(b, "%s%u", i ? "," : " ", g->layer[i]);
+    if (g->n_layers > 8) iq_buf_printf(b, ",... (%zu)", g->n_layers);
+}
+
+static void trigger(const struct iq_trigger *t, struct iq_buf *b)
+{
+    if (!t->found) {
+        iq_buf_printf(b, "  trigger  not told apart: %s\n", t->reason);
+        return;
+    }
+    iq_buf_printf(b, "  trigger  %s in {", iq_attr_text(t->attr));
+    bool first = true;
+    for (size_t i = 0; i < t->n_buckets; i++) {
+        if (!t->bucket[i].in) continue;
+        iq_buf_printf(b, "%s%u", first ? "" : ", ", t->bucket[i].value);
+        first = false;
+    }
+    iq_buf_printf(b, "}: there %.1f %% of cells are guilty, elsewhere none (by chance: %.2g)\n",
+                  100 * t->rate, t->chance);
+    iq_buf_printf(b, "  %-8s guilty of evaluated:", iq_attr_text(t->attr));
+    for (size_t i = 0; i < t->n_buckets && i < 16; i++)
+        iq_buf_printf(b, "%s %u: %" PRIu64 "/%" PRIu64, i ? "," : "", t->bucket[i].value, t->bucket[i].guilty,
+                      t->bucket[i].evaluated);
+    iq_buf_put(b, "\n", 1);
+}
+
+static void guilty(const struct iq_finding *f, struct iq_buf *b)
+{
+    if (f->guilty_note[0]) iq_buf_printf(b, "guilty     %s\n", f->guilty_note);
+    for (size_t i = 0; i < f->n_guilty; i++) {
+        const struct iq_guilty *g = &f->guilty[i];
+        iq_buf_printf(b,
+                      "guilty     %s, variant %s: its inputs are golden's and its output is not in %" PRIu64
+                      " of %" PRIu64 " cells",
+                      g->op, g->variant, g->cells, g->evaluated);
+        layers(g, b);
+        iq_buf_printf(b, "\n  first    request %s, position %u, step %u, batch %u\n", g->request_id, g->pos,
+                      g->step, g->batch);
+        trigger(&g->trigger, b);
+        if (g->judged)
+            iq_buf_printf(b, "  in vitro %s: %s\n", iq_numerics_text(g->vitro.numerics), g->vitro.evidence);
+    }
+}
+
+static void effect(const struct iq_finding *f, struct iq_buf *b)
+{
+    iq_buf_printf(b, "effect     %s: %" PRIu64 " of %" PRIu64 " answers changed (%.1f %%)",
+                  iq_effect_text(f->effect), f->changed, f->requests, percent(f->changed, f->requests));
+    if (f->tie_flips + f->decisive_flips)
+        iq_buf_printf(
+            b, "; first flips: %" PRIu64 " at near ties, %" PRIu64 " decisive, largest golden margin %.3g",
+            f->tie_flips, f->decisive_flips, f->worst_margin);
+    iq_buf_put(b, "\n", 1);
+    if (f->asked)
+        iq_buf_printf(b,
+                      "accuracy   exact answers: golden %" PRIu64 "/%" PRIu64 ", subject %" PRIu64 "/%" PRIu64
+                      " (%" PRIu64 " lost, %" PRIu64 " gained)\n",
+                      f->golden_right, f->asked, f->subject_right, f->asked, f->lost, f->gained);
+    if (f->show_fired)
+        iq_buf_printf(b,
+                      "fired      %" PRIu64 " times over %" PRIu64 " rows; %" PRIu64
+                      " rows had a changed bit (firing log)\n",
+                      f->fired, f->fired_rows, f->fired_changed);
+}
+
+void iq_postmortem_text(const struct iq_finding *f, struct iq_buf *b)
+{
+    verdict(f, b);
+    extent(f, b);
+    guilty(f, b);
+    effect(f, b);
+    if (f->replay) iq_buf_printf(b, "replay     %s\n", f->replay);
+}

@@ -1,0 +1,150 @@
+#include "harness/trial/judge.h"
+
+#include "kernels/arith.h"
+#include "kernels/vitro.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ROWS_MAX = 64, OUTPUTS_MAX = 512 }; /* operands large enough for any tile, small enough for a blink */
+
+static int read_dims(const cJSON *model, struct iq_judge *j, struct iq_err *err)
+{
+    const struct {
+        const char *key;
+        uint64_t *out;
+    } dims[] = {{"hidden", &j->hidden},     {"ffn", &j->ffn},           {"heads", &j->heads},
+                {"kv_heads", &j->kv_heads}, {"head_dim", &j->head_dim}, {"vocab", &j->vocab}};
+    const char *weights = "f32";
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        IQ_TRY(iq_json_u64_opt(model, dims[i].key, 1, 1 << 22, "manifest: model", dims[i].out, err));
+    IQ_TRY(iq_json_str_opt(model, "weights", "manifest: model", &weights, err));
+    snprintf(j->weights, sizeof j->weights, "%s", weights);
+    return IQ_OK;
+}
+
+static int read_manifest(const cJSON *m, struct iq_judge *j, struct iq_err *err)
+{
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(m, "model");
+    const cJSON *engine = cJSON_GetObjectItemCaseSensitive(m, "engine");
+    const cJSON *plan = cJSON_GetObjectItemCaseSensitive(m, "plan");
+    iq_settings_init(&j->settings);
+    if (cJSON_IsObject(model)) IQ_TRY(read_dims(model, j, err));
+    if (engine) IQ_TRY(iq_settings_json(engine, "manifest: engine", &j->settings, err));
+    return plan ? iq_plan_parse(plan, "manifest: plan", &j->plan, NULL, err) : IQ_OK;
+}
+
+int iq_judge_open(const char *manifest, size_t len, struct iq_judge *j, struct iq_err *err)
+{
+    cJSON *json;
+    *j = (struct iq_judge){0};
+    IQ_TRY(iq_kernels_register(err));
+    IQ_TRY(iq_json_parse(manifest, len, "manifest", &json, err));
+    int status = read_manifest(json, j, err);
+    iq_json_free(json);
+    return status;
+}
+
+void iq_judge_close(struct iq_judge *j) { iq_plan_free(&j->plan); }
+
+static uint32_t most(uint64_t v, uint32_t limit) { return (uint32_t)(v < limit ? v : limit); }
+
+static enum iq_format weights_format(const char *name)
+{
+    for (int f = 0; f < IQ_FORMATS; f++)
+        if (!strcmp(iq_format_info((enum iq_format)f)->name, name)) return (enum iq_format)f;
+    return IQ_F32;
+}
+
+/* The shape of an op in this model; false: its kind has no test in vitro, or the manifest does not tell. */
+static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struct iq_vitro_shape *out)
+{
+    if (!j->hidden || !j->ffn || !j->heads || !j->kv_heads || !j->head_dim || !j->vocab) return false;
+    uint32_t group = (uint32_t)(j->heads / j->kv_heads * j->head_dim),
+             qw = (uint32_t)(j->heads * j->head_dim);
+    uint32_t ffn_units = (uint32_t)(j->ffn + IQ_UNIT - 1) / IQ_UNIT;
+    *out = (struct iq_vitro_shape){.rows = most(s->tokens, ROWS_MAX),
+                                   .unit = IQ_UNIT,
+                                   .format = weights_format(j->weights),
+                                   .act = j->settings.dtype,
+                                   .ranks = j->settings.tp,
+                                   .shards = j->settings.tp};
+    const struct {
+        const char *op;
+        uint64_t k, n;
+        uint32_t unit, units;
+    } shapes[] = {
+        {"qkv", j->hidden, qw, IQ_UNIT, 0},           {"attn_out", qw, j->hidden, group, 0},
+        {"gate_up", j->hidden, j->ffn, IQ_UNIT, 0},   {"down", j->ffn, j->hidden, IQ_UNIT, 0},
+        {"lm_head", j->hidden, j->vocab, IQ_UNIT, 0}, {"attn_reduce", 0, j->hidden, 0, (uint32_t)j->kv_heads},
+        {"ffn_reduce", 0, j->hidden, 0, ffn_units}};
+    if (!strcmp(s->op, "topk")) {
+        out->rows = most(s->batch, ROWS_MAX);
+        out->vocab = (uint32_t)j->vocab;
+        out->k =
+            j->settings.logits > IQ_TOP ? most(j->settings.logits, out->vocab) : most(IQ_TOP, out->vocab);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        if (strcmp(shapes[i].op, s->op)) continue;
+        out->k = (uint32_t)shapes[i].k;
+        out->n = most(shapes[i].n, OUTPUTS_MAX);
+        out->unit = shapes[i].unit;
+        out->units = shapes[i].units;
+        return true;
+    }
+    return false;
+}
+
+static enum iq_numerics verdict(const struct iq_vitro_report *r)
+{
+    if (!r->exact_equal || !r->invariant_ok) return IQ_NUMERICS_VIOLATES;
+    if (r->identical) return IQ_NUMERICS_IDENTICAL;
+    return r->within_bound ? IQ_NUMERICS_WITHIN : IQ_NUMERICS_OUTSIDE;
+}
+
+static void explain(const struct iq_vitro_report *r, const char *variant, struct iq_vitro_result *out)
+{
+    switch (out->numerics) {
+    case IQ_NUMERICS_VIOLATES:
+        snprintf(out->evidence, sizeof out->evidence, "%s", r->first);
+        return;
+    case IQ_NUMERICS_IDENTICAL:
+        snprintf(out->evidence, sizeof out->evidence, "%s gave the reference's bits on all made-up data",
+                 variant);
+        return;
+    default:
+        snprintf(out->evidence, sizeof out->evidence,
+                 "%s gave the exact results on exact data; on random data its error is %.3g times the bound "
+                 "that holds for any order of float32 sums",
+                 variant, r->worst);
+    }
+}
+
+int iq_judge_suspect(void *ctx, const struct iq_suspect *s, struct iq_vitro_result *out, struct iq_err *err)
+{
+    struct iq_judge *j = ctx;
+    struct iq_vitro_shape shape;
+    struct iq_vitro_report report;
+    const struct iq_variant *variant = iq_variant_find(s->kind, s->variant);
+    const void *params = NULL;
+    struct iq_exec x = {0};
+    if (!strcmp(s->op, "prefix")) { /* the comparator's own proof: see compare.h */
+        out->numerics = IQ_NUMERICS_VIOLATES;
+        snprintf(
+            out->evidence, sizeof out->evidence,
+            "a prefix hit attached K and V that no request computed for these tokens (hit must equal miss)");
+        return IQ_OK;
+    }
+    if (s->fault >= 0 && (size_t)s->fault < j->plan.n) {
+        variant = j->plan.fault[s->fault].variant;
+        params = j->plan.fault[s->fault].params;
+    }
+    if (!variant || !shape_of(j, s, &shape)) return IQ_UNSUPPORTED;
+    int status = iq_vitro(&x, variant, params, &shape, 1, &report, err);
+    iq_exec_close(&x);
+    if (status != IQ_OK) return status == IQ_SHAPE ? IQ_UNSUPPORTED : status;
+    out->numerics = verdict(&report);
+    explain(&report, variant->name, out);
+    return IQ_OK;
+}

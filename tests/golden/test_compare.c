@@ -1,0 +1,524 @@
+#include "tests/golden/scratch.h"
+
+#include "golden/compare.h"
+#include "kernels/base/rng.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct scratch dir;
+static struct iq_err err;
+static struct iq_store *store;
+
+static void set_up(void)
+{
+    err = (struct iq_err){0};
+    scratch_make(&dir, true);
+    store = scratch_open(&dir, 0);
+}
+static void tear_down(void)
+{
+    iq_store_close(store);
+    scratch_drop(&dir);
+}
+
+static const struct synth BASE = {
+    .layers = 3, .requests = 24, .prompt = 5, .generate = 20, .group = 4, .seed = 9, .label = "golden"};
+
+/* A planted fault: at an op (and layer, position), in a batch size; what it does. */
+struct plant {
+    const char *op;
+    int layer, batch, request, pos, effect;
+    float margin;
+    uint32_t reuse_from;
+};
+static int strike(void *ctx, const struct synth_site *s)
+{
+    const struct plant *p = ctx;
+    if (!p->op || strcmp(p->op, s->node->op)) return 0;
+    if (p->layer >= 0 && p->layer != s->node->layer) return 0;
+    if (p->batch && (uint32_t)p->batch != s->batch) return 0;
+    if (p->request >= 0 && (uint32_t)p->request != s->request) return 0;
+    if (p->pos >= 0 && (uint32_t)p->pos != s->pos) return 0;
+    return p->effect;
+}
+/* Batch sizes from 1 to 9, mixed over requests and positions. */
+static uint32_t batch(void *ctx, uint32_t request, uint32_t pos)
+{
+    (void)ctx;
+    return 1 + (request * 5 + pos / 3) % 9;
+}
+static float margin(void *ctx, uint32_t request, uint32_t pos)
+{
+    (void)request, (void)pos;
+    return ctx ? ((const struct plant *)ctx)->margin : 1.0f;
+}
+
+static struct iq_finding *diff(const struct synth *g, const struct synth *s, enum iq_level gl,
+                               enum iq_level sl, iq_vitro_fn *vitro, void *ctx)
+{
+    struct iq_trace a, b;
+    struct iq_finding *f;
+    OK(synth_record(g, store, gl, IQ_WRITE_GOLDEN, "golden", &err));
+    OK(synth_record(s, store, sl, IQ_WRITE_TRIAL, "subject", &err));
+    OK(iq_store_verify(store, &(struct iq_store_tally){0}, &err));
+    OK(iq_store_trace(store, "golden", &a, &err));
+    OK(iq_store_trace(store, "subject", &b, &err));
+    OK(iq_compare(&a, &b, NULL, vitro, ctx, &f, &err));
+    iq_trace_close(&a);
+    iq_trace_close(&b);
+    return f;
+}
+
+static struct iq_finding *diff_planted(struct plant *p, enum iq_level level, iq_vitro_fn *vitro,
+                                       const char *extra)
+{
+    struct synth g = BASE, s = BASE;
+    static struct plant none;
+    none = (struct plant){.margin = p->margin};
+    g.margin = s.margin = margin;
+    g.ctx = &none;
+    s.ctx = p;
+    s.label = "subject";
+    s.batch = batch;
+    s.strike = strike;
+    s.extra = extra;
+    return diff(&g, &s, level, level, vitro, p);
+}
+
+static int vitro_says(void *ctx, const struct iq_suspect *s, struct iq_vitro_result *out, struct iq_err *e)
+{
+    (void)e;
+    ck_assert_str_eq(s->op, ((const struct plant *)ctx)->op);
+    out->numerics = ((const struct plant *)ctx)->reuse_from ? IQ_NUMERICS_VIOLATES : IQ_NUMERICS_WITHIN;
+    snprintf(out->evidence, sizeof out->evidence, "said so");
+    return IQ_OK;
+}
+
+START_TEST(equal_runs_under_other_batching_are_identical)
+{
+    struct synth s = BASE;
+    s.label = "subject";
+    s.batch = batch;
+    s.group = 1;
+    struct iq_finding *f = diff(&BASE, &s, IQ_LEVEL_OPS, IQ_LEVEL_CHAIN, NULL, NULL);
+    ck_assert_int_eq(f->label, IQ_LABEL_IDENTICAL);
+    ck_assert_int_eq(f->numerics, IQ_NUMERICS_IDENTICAL);
+    ck_assert_int_eq(f->effect, IQ_EFFECT_NONE);
+    ck_assert_int_eq(f->weights, IQ_WEIGHTS_VERIFIED);
+    ck_assert_uint_eq(f->requests, 24);
+    ck_assert_uint_eq(f->n_guilty, 0);
+    ck_assert(!f->has_first);
+    iq_finding_free(f);
+}
+END_TEST
+
+/* Whatever op and layer is struck, at one cell of one request, just that cell is guilty. */
+START_TEST(one_struck_cell_is_the_one_guilty_cell)
+{
+    static const char *const ops[] = {"embed",   "attn_norm", "q",   "k",     "v",
+                                      "attn",    "attn_out",  "ffn", "resid", "final_norm",
+                                      "lm_head", "temper",    "topk"};
+    struct plant p = {.op = ops[_i],
+                      .layer = _i >= 1 && _i <= 8 ? 1 : -1,
+                      .request = 7,
+                      .pos = 9,
+                      .effect = STRIKE,
+                      .margin = 1};
+    struct iq_finding *f = diff_planted(&p, IQ_LEVEL_OPS, NULL, NULL);
+    ck_assert_uint_eq(f->n_guilty, 1);
+    ck_assert_str_eq(f->guilty[0].op, p.op);
+    ck_assert_uint_eq(f->guilty[0].cells, 1);
+    ck_assert_uint_eq(f->guilty[0].pos, 9);
+    ck_assert_str_eq(f->guilty[0].request_id, "q7");
+    ck_assert_uint_eq(f->guilty[0].n_layers, 1);
+    ck_assert_uint_eq(f->guilty[0].layer[0], p.layer < 0 ? IQ_NO_LAYER : 1);
+    ck_assert_uint_eq(f->first_pos, 9);
+    ck_assert_str_eq(f->first_op, p.op);
+    ck_assert_uint_eq(f->differing, 1);
+    ck_assert_int_eq(f->label, IQ_LABEL_SUSPECT);
+    ck_assert_int_eq(f->effect, IQ_EFFECT_NONE);
+    iq_finding_free(f);
+}
+END_TEST
+
+START_TEST(a_fault_at_one_batch_size_is_found_with_its_trigger)
+{
+    struct plant p = {.op = "topk",
+                      .layer = -1,
+                      .batch = 7,
+                      .request = -1,
+                      .pos = -1,
+                      .effect = STRIKE | FLIP,
+                      .margin = 1,
+                      .reuse_from = 1};
+    struct iq_finding *f = diff_planted(&p, IQ_LEVEL_OPS, vitro_says,
+                                        ",\"plan\":{\"faults\":[{\"op\":\"attn\",\"variant\":\"x\"},{\"op\":"
+                                        "\"topk\",\"variant\":\"coarse\"}]},\"replay\":\"inquest replay\"");
+    ck_assert_uint_eq(f->n_guilty, 1);
+    const struct iq_guilty *g = &f->guilty[0];
+    ck_assert_str_eq(g->op, "topk");
+    ck_assert_str_eq(g->variant, "coarse");
+    ck_assert_int_eq(g->fault, 1);
+    ck_assert(g->trigger.found);
+    ck_assert_int_eq(g->trigger.attr, IQ_ATTR_BATCH);
+    for (size_t i = 0; i < g->trigger.n_buckets; i++) {
+        const struct iq_bucket *b = &g->trigger.bucket[i];
+        ck_assert_int_eq(b->in, b->value == 7);
+        ck_assert_uint_eq(b->guilty, b->value == 7 ? b->evaluated : 0);
+        ck_assert_uint_gt(b->evaluated, 0);
+    }
+    ck_assert_int_eq(f->label, IQ_LABEL_WRONG);
+    ck_assert_int_eq(f->effect, IQ_EFFECT_DECISIVE_FLIPS);
+    ck_assert_uint_gt(f->changed, 0);
+    ck_assert_uint_eq(f->asked, 24);
+    ck_assert_uint_eq(f->golden_right, 24); /* the expected answer is the first token */
+    ck_assert_uint_gt(f->lost, 0);
+    ck_assert_uint_eq(f->subject_right, 24 - f->lost);
+    ck_assert_str_eq(f->replay, "inquest replay");
+    struct iq_buf buf = IQ_BUF(1 << 20);
+    struct iq_jw w = IQ_JW(&buf);
+    iq_finding_json(f, &w);
+    cJSON *json;
+    OK(iq_json_parse(buf.data, buf.len, "finding", &json, &err));
+    const cJSON *t = cJSON_GetObjectItem(json, "trigger");
+    ck_assert_int_eq(cJSON_GetArrayItem(cJSON_GetObjectItem(t, "batch"), 0)->valueint, 7);
+    ck_assert_int_eq(cJSON_GetArraySize(cJSON_GetObjectItem(t, "batch")), 1);
+    ck_assert_str_eq(cJSON_GetObjectItem(json, "label")->valuestring, "wrong");
+    ck_assert_str_eq(
+        cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "guilty"), 0), "op")->valuestring,
+        "topk");
+    iq_json_free(json);
+    iq_buf_free(&buf);
+    iq_finding_free(f);
+}
+END_TEST
+
+START_TEST(without_cells_topk_and_sample_and_head_are_still_told_apart)
+{
+    static const char *const ops[] = {"lm_head", "topk", "sample"};
+    struct plant p = {.op = ops[_i],
+                      .layer = -1,
+                      .batch = 7,
+                      .request = -1,
+                      .pos = -1,
+                      .effect = STRIKE | FLIP,
+                      .margin = 1};
+    struct iq_finding *f = diff_planted(&p, IQ_LEVEL_CHAIN, NULL, NULL);
+    ck_assert_uint_eq(f->n_guilty, 1);
+    ck_assert_str_eq(f->guilty[0].op, ops[_i]);
+    ck_assert(f->guilty[0].trigger.found);
+    ck_assert_int_eq(f->label, IQ_LABEL_SUSPECT);
+    iq_finding_free(f);
+}
+END_TEST
+
+START_TEST(without_cells_an_earlier_op_is_unknown_and_says_what_to_do)
+{
+    struct plant p = {
+        .op = "ffn", .layer = 1, .batch = 7, .request = -1, .pos = -1, .effect = STRIKE, .margin = 1};
+    struct iq_finding *f = diff_planted(&p, IQ_LEVEL_CHAIN, NULL, NULL);
+    ck_assert_uint_eq(f->n_guilty, 1);
+    ck_assert_str_eq(f->guilty[0].op, "body");
+    ck_assert(f->guilty[0].trigger.found);
+    ck_assert_uint_eq(f->guilty[0].trigger.bucket[0].guilty, 0);
+    ck_assert_ptr_nonnull(strstr(f->guilty_note, "--level ops"));
+    iq_finding_free(f);
+}
+END_TEST
+
+START_TEST(a_fault_everywhere_has_no_trigger_and_says_why)
+{
+    struct plant p = {.op = "lm_head", .layer = -1, .request = -1, .pos = -1, .effect = STRIKE, .margin = 1};
+    struct iq_finding *f = diff_planted(&p, IQ_LEVEL_OPS, vitro_says, NULL);
+    ck_assert_uint_eq(f->n_guilty, 1);
+    ck_assert(!f->guilty[0].trigger.found);
+    ck_assert_ptr_nonnull(strstr(f->guilty[0].trigger.reason, "neither"));
+    ck_assert_int_eq(f->label, IQ_LABEL_BENIGN); /* within, and no token flipped */
+    iq_finding_free(f);
+}
+END_TEST
+
+START_TEST(flips_at_ties_stay_benign_and_at_clear_margins_do_not)
+{
+    struct plant p = {.op = "lm_head",
+                      .layer = -1,
+                      .batch = 7,
+                      .request = -1,
+                      .pos = -1,
+                      .effect = STRIKE | FLIP,
+                      .margin = _i ? 0.5f : 5e-4f};
+    struct iq_finding *f = diff_planted(&p, IQ_LEVEL_OPS, vitro_says, NULL);
+    ck_assert_int_eq(f->effect, _i ? IQ_EFFECT_DECISIVE_FLIPS : IQ_EFFECT_TIE_FLIPS);
+    ck_assert_int_eq(f->label, _i ? IQ_LABEL_SUSPECT : IQ_LABEL_BENIGN);
+    iq_finding_free(f);
+}
+END_TEST
+
+static int vitro_cannot(void *ctx, const struct iq_suspect *s, struct iq_vitro_result *out, struct iq_err *e)
+{
+    (void)ctx, (void)s, (void)out;
+    return iq_fail(e, IQ_UNSUPPORTED, "no such op here");
+}
+
+START_TEST(what_was_not_judged_in_vitro_is_suspect_at_most)
+{
+    struct plant p = {.op = "ffn", .layer = 0, .request = 2, .pos = 8, .effect = STRIKE, .margin = 1};
+    struct iq_finding *f = diff_planted(&p, IQ_LEVEL_OPS, vitro_cannot, NULL);
+    ck_assert_int_eq(f->label, IQ_LABEL_SUSPECT);
+    ck_assert_int_eq(f->numerics, IQ_NUMERICS_OUTSIDE);
+    ck_assert(!f->guilty[0].judged);
+    iq_finding_free(f);
+}
+END_TEST
+
+/* ---- prefix hits ---- */
+
+static uint32_t reuse(void *ctx, uint32_t request)
+{
+    return ctx && request >= ((struct plant *)ctx)->reuse_from ? 4 : 0;
+}
+
+START_TEST(a_foreign_block_on_a_prefix_hit_is_the_prefix_ops_fault)
+{
+    struct plant p = {
+        .op = "k", .layer = -1, .request = 9, .pos = 2, .effect = STRIKE, .margin = 1, .reuse_from = 1};
+    struct synth g = BASE, s = BASE;
+    s.label = "subject";
+    s.strike = strike;
+    s.reuse = reuse;
+    s.ctx = &p;
+    s.batch = batch;
+    struct iq_finding *f = diff(&g, &s, IQ_LEVEL_OPS, _i ? IQ_LEVEL_OPS : IQ_LEVEL_CHAIN, NULL, NULL);
+    ck_assert_uint_ge(f->n_guilty, 1);
+    ck_assert_str_eq(f->guilty[0].op, "prefix");
+    ck_assert_uint_ge(f->guilty[0].cells, 1);
+    ck_assert_str_eq(f->guilty[0].request_id, "q9");
+    ck_assert_uint_eq(f->guilty[0].pos, 2);
+    if (_i) ck_assert_uint_eq(f->n_guilty, 1);
+    iq_finding_free(f);
+}
+END_TEST
+
+static int strike_donor(void *ctx, const struct synth_site *s)
+{
+    /* The first request computes a wrong k; the others reuse just that. */
+    (void)ctx;
+    return !strcmp(s->node->op, "k") && s->node->layer == 1 && s->pos == 2 ? STRIKE : 0;
+}
+
+START_TEST(a_hit_on_what_was_computed_wrong_is_not_the_prefix_ops_fault)
+{
+    struct plant p = {.reuse_from = 1};
+    struct synth g = BASE, s = BASE;
+    g.share = s.share = true;
+    s.label = "subject";
+    s.strike = strike_donor;
+    s.reuse = reuse;
+    s.ctx = &p;
+    struct iq_finding *f = diff(&g, &s, IQ_LEVEL_OPS, IQ_LEVEL_OPS, NULL, NULL);
+    ck_assert_uint_eq(f->n_guilty, 1);
+    ck_assert_str_eq(f->guilty[0].op, "k");
+    ck_assert_uint_eq(f->guilty[0].cells, 1);
+    ck_assert_uint_eq(f->differing, 24);
+    iq_finding_free(f);
+}
+END_TEST
+
+/* ---- preemption ---- */
+
+enum { FOLDED = 3, FROM = 9, NODES = 64, LENGTH = 64 };
+/* Passes a run on; request 3 is computed again from position 9 on, with the bits of `clean`. */
+struct fold {
+    struct iq_sink to;
+    struct iq_digest clean[LENGTH][NODES];
+    struct iq_position clean_pos[LENGTH], pos[LENGTH];
+    uint32_t n, nodes;
+    bool learn;
+};
+static int fold_row(void *self, const struct iq_cell *c, struct iq_digest d, const void *bytes, size_t n)
+{
+    struct fold *f = self;
+    if (f->learn && c->request == FOLDED) f->clean[c->pos][c->node] = d;
+    return f->learn ? IQ_OK : f->to.row(f->to.self, c, d, bytes, n);
+}
+static int fold_position(void *self, const struct iq_position *p)
+{
+    struct fold *f = self;
+    if (p->request == FOLDED) (f->learn ? f->clean_pos : f->pos)[p->pos] = *p;
+    if (p->request == FOLDED) f->n = p->pos + 1;
+    return f->learn ? IQ_OK : f->to.position(f->to.self, p);
+}
+static int fold_done(void *self, const struct iq_request_end *e)
+{
+    struct fold *f = self;
+    struct iq_request_end end = *e;
+    if (f->learn) return IQ_OK;
+    if (e->request == FOLDED) end.chain = (struct iq_digest){0, 0};
+    for (uint32_t p = 0; e->request == FOLDED && p < f->n; p++) {
+        struct iq_position *now = &f->pos[p];
+        for (uint32_t i = 0; p >= FROM && i < f->nodes; i++) {
+            struct iq_cell c = {FOLDED, p, 1, (uint16_t)i, IQ_CELL_COMPUTED, 0};
+            if (!iq_digest_is_zero(f->clean[p][i])) f->to.row(f->to.self, &c, f->clean[p][i], NULL, 0);
+        }
+        if (p >= FROM && !iq_digest_equal(now->body, f->clean_pos[p].body)) {
+            now->body = iq_digest_list((struct iq_digest[]){now->body, f->clean_pos[p].body}, 2);
+            now->attempt = 1;
+            f->to.position(f->to.self, now);
+        }
+        end.chain = iq_digest_chain(end.chain, now->token, iq_position_digest(now));
+    }
+    return f->to.done(f->to.self, &end);
+}
+
+START_TEST(a_wrong_first_attempt_stays_guilty_when_the_second_is_right)
+{
+    struct plant p = {.op = "ffn", .layer = 1, .request = FOLDED, .pos = FROM, .effect = STRIKE, .margin = 1};
+    struct synth s = BASE;
+    uint32_t n;
+    struct iq_node *nodes = synth_nodes(&s, &n);
+    struct fold *f = calloc(1, sizeof *f);
+    struct iq_sink k = {f, fold_row, fold_position, NULL, fold_done};
+    ck_assert_uint_le(n, NODES);
+    f->nodes = n;
+    f->learn = true;
+    ck_assert_int_eq(synth_run(&BASE, &k), IQ_OK);
+    f->learn = false;
+    s.strike = strike;
+    s.ctx = &p;
+    OK(synth_record(&BASE, store, IQ_LEVEL_OPS, IQ_WRITE_GOLDEN, "golden", &err));
+    struct iq_writer *w;
+    struct iq_write_spec spec = {.manifest = "{\"contract\":\"c1\"}",
+                                 .nodes = nodes,
+                                 .n_nodes = n,
+                                 .level = IQ_LEVEL_OPS,
+                                 .mode = IQ_WRITE_TRIAL,
+                                 .name = "subject"};
+    OK(iq_store_begin(store, &spec, &w, &err));
+    f->to = iq_writer_sink(w);
+    ck_assert_int_eq(synth_run(&s, &k), IQ_OK);
+    OK(iq_writer_finish(w, IQ_RUN_COMPLETE, NULL, &err));
+    OK(iq_store_verify(store, &(struct iq_store_tally){0}, &err));
+    struct iq_trace a, b;
+    struct iq_finding *found;
+    OK(iq_store_trace(store, "golden", &a, &err));
+    OK(iq_store_trace(store, "subject", &b, &err));
+    OK(iq_compare(&a, &b, NULL, NULL, NULL, &found, &err));
+    ck_assert_uint_eq(found->n_guilty, 1);
+    ck_assert_str_eq(found->guilty[0].op, "ffn");
+    ck_assert_uint_eq(found->guilty[0].cells, 1);
+    ck_assert_uint_eq(found->first_pos, FROM);
+    iq_finding_free(found);
+    iq_trace_close(&a);
+    iq_trace_close(&b);
+    free(nodes);
+    free(f);
+}
+END_TEST
+
+/* ---- what keeps runs from being compared ---- */
+
+START_TEST(unlike_runs_are_inconclusive_and_say_why)
+{
+    static const struct {
+        const char *extra, *word;
+    } cases[] = {{",\"contract\":\"c2\"", "contract"},
+                 {",\"model\":{\"sha256\":\"zz\"}", "model's files"},
+                 {NULL, "prompt"}};
+    struct synth g = BASE, s = BASE;
+    char replaced[512];
+    s.label = "subject";
+    if (_i == 2) s.seed = 10;
+    uint32_t n;
+    struct iq_node *nodes = synth_nodes(&s, &n);
+    struct iq_writer *w;
+    snprintf(replaced, sizeof replaced, "{\"label\":\"s\"%s%s%s}", _i == 0 ? "" : ",\"contract\":\"c1\"",
+             _i == 1 ? "" : ",\"model\":{\"sha256\":\"ab\",\"packed\":\"cd\"}",
+             cases[_i].extra ? cases[_i].extra : "");
+    OK(synth_record(&g, store, IQ_LEVEL_OPS, IQ_WRITE_GOLDEN, "golden", &err));
+    struct iq_write_spec spec = {.manifest = replaced,
+                                 .nodes = nodes,
+                                 .n_nodes = n,
+                                 .level = IQ_LEVEL_OPS,
+                                 .mode = IQ_WRITE_TRIAL,
+                                 .name = "subject"};
+    OK(iq_store_begin(store, &spec, &w, &err));
+    struct iq_sink k = iq_writer_sink(w);
+    ck_assert_int_eq(synth_run(&s, &k), IQ_OK);
+    OK(iq_writer_finish(w, IQ_RUN_COMPLETE, NULL, &err));
+    struct iq_trace a, b;
+    struct iq_finding *f;
+    OK(iq_store_trace(store, "golden", &a, &err));
+    OK(iq_store_trace(store, "subject", &b, &err));
+    OK(iq_compare(&a, &b, NULL, NULL, NULL, &f, &err));
+    ck_assert_int_eq(f->label, IQ_LABEL_INCONCLUSIVE);
+    ck_assert_msg(strstr(f->reason, cases[_i].word) != NULL, "%s", f->reason);
+    iq_finding_free(f);
+    iq_trace_close(&a);
+    iq_trace_close(&b);
+    free(nodes);
+}
+END_TEST
+
+START_TEST(missing_requests_are_counted_and_never_identical)
+{
+    struct synth s = BASE;
+    s.label = "subject";
+    s.requests = 20;
+    struct iq_finding *f = diff(&BASE, &s, IQ_LEVEL_CHAIN, IQ_LEVEL_CHAIN, NULL, NULL);
+    ck_assert_uint_eq(f->missing, 4);
+    ck_assert_int_eq(f->label, IQ_LABEL_INCONCLUSIVE);
+    iq_finding_free(f);
+}
+END_TEST
+
+START_TEST(nan_on_both_sides_is_crashed_never_identical)
+{
+    struct synth g = BASE, s = BASE;
+    g.nan_at = s.nan_at = 7;
+    s.label = "subject";
+    struct iq_finding *f = diff(&g, &s, IQ_LEVEL_CHAIN, IQ_LEVEL_CHAIN, NULL, NULL);
+    ck_assert_int_eq(f->label, IQ_LABEL_CRASHED);
+    iq_finding_free(f);
+}
+END_TEST
+
+START_TEST(labels_are_read_by_name)
+{
+    enum iq_label l;
+    OK(iq_label_from_name("wrong", &l, &err));
+    ck_assert_int_eq(l, IQ_LABEL_WRONG);
+    ck_assert_int_eq(iq_label_from_name("broken", &l, &err), IQ_USAGE);
+    ck_assert_ptr_nonnull(strstr(err.text, "crashed"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("compare");
+    TCase *t = tcase_create("compare");
+    tcase_add_checked_fixture(t, set_up, tear_down);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, equal_runs_under_other_batching_are_identical);
+    tcase_add_loop_test(t, one_struck_cell_is_the_one_guilty_cell, 0, 13);
+    tcase_add_test(t, a_fault_at_one_batch_size_is_found_with_its_trigger);
+    tcase_add_loop_test(t, without_cells_topk_and_sample_and_head_are_still_told_apart, 0, 3);
+    tcase_add_test(t, without_cells_an_earlier_op_is_unknown_and_says_what_to_do);
+    tcase_add_test(t, a_fault_everywhere_has_no_trigger_and_says_why);
+    tcase_add_loop_test(t, flips_at_ties_stay_benign_and_at_clear_margins_do_not, 0, 2);
+    tcase_add_test(t, what_was_not_judged_in_vitro_is_suspect_at_most);
+    tcase_add_loop_test(t, a_foreign_block_on_a_prefix_hit_is_the_prefix_ops_fault, 0, 2);
+    tcase_add_test(t, a_hit_on_what_was_computed_wrong_is_not_the_prefix_ops_fault);
+    tcase_add_test(t, a_wrong_first_attempt_stays_guilty_when_the_second_is_right);
+    tcase_add_loop_test(t, unlike_runs_are_inconclusive_and_say_why, 0, 3);
+    tcase_add_test(t, missing_requests_are_counted_and_never_identical);
+    tcase_add_test(t, nan_on_both_sides_is_crashed_never_identical);
+    tcase_add_test(t, labels_are_read_by_name);
+    suite_add_tcase(suite, t);
+    SRunner *r = srunner_create(suite);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

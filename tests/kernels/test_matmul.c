@@ -1,0 +1,383 @@
+/* Products: every variant against the reference, and the reference against the contract's words. IQ_TEST_SEED and
+ * IQ_TEST_CASES replay or lengthen the random test. */
+#include "kernels/cpu/product.h"
+#include "kernels/exec.h"
+#include "kernels/op.h"
+#include "kernels/ops/matmul.h"
+#include "kernels/tables.h"
+#include "tests/kernels/matmul_case.h"
+
+#include <stdio.h>
+
+static const struct iq_variant *const fast[] = {&iq__matmul_scalar, &iq__matmul_avx2, &iq__matmul_avx512};
+enum { FAST = sizeof fast / sizeof *fast, THREADS = 3, PARTS_MAX = 3 };
+
+static bool usable(const struct iq_variant *v) { return !v->usable || v->usable(); }
+
+static void run(const struct iq_variant *v, struct iq_exec *exec, const struct iq_matmul *m)
+{
+    ck_assert_int_eq(v->run(exec, NULL, m, NULL, NULL), IQ_OK);
+}
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+    const char *s = getenv(name);
+    return s ? strtoull(s, NULL, 0) : otherwise;
+}
+
+/* ---- random calls ---- */
+
+struct call {
+    struct iq_matmul m;
+    struct iq_matrix w[PARTS_MAX];
+    float *x, *bias, *y[PARTS_MAX];
+    size_t y_floats[PARTS_MAX];
+};
+
+static uint32_t random_k(struct random *r, uint32_t i, enum iq_format f)
+{
+    uint32_t k = 1 + below(r, i % 5 ? 700 : 2200);
+    if (i % 7 == 6) k = 1 + below(r, 3); /* so short that whole chains are signed zeros */
+    return f >= IQ_Q8_0 ? (k + 31) / 32 * 32 : k;
+}
+
+static uint32_t random_rows_count(struct random *r, uint32_t i)
+{
+    return i % 97 == 96 ? 190 + below(r, 250) : i % 3 ? 1 + below(r, 7) : 1 + below(r, 40);
+}
+
+static struct call random_call(struct random *r, uint32_t i)
+{
+    static const uint32_t units[] = {128, 192, 64, 256, 320, 24};
+    struct call c = {.m = {.rows = random_rows_count(r, i), .parts = 1 + below(r, PARTS_MAX)}};
+    int odd = below(r, 2);
+    size_t width = 0;
+    c.m.act = i % 11 == 3 ? IQ_ACT_BF16 : i % 11 == 7 ? IQ_ACT_F16 : IQ_ACT_F32;
+    c.bias = malloc(sizeof(float[256]));
+    for (int o = 0; o < 256; o++) c.bias[o] = value(r, odd);
+    for (uint32_t p = 0; p < c.m.parts; p++) {
+        enum iq_format f = (enum iq_format)((i + p * below(r, 2)) % IQ_FORMATS);
+        uint32_t n = 1 + below(r, 200), k = random_k(r, i, f), x_at = below(r, 3) ? 0 : below(r, 40);
+        uint8_t *raw = random_rows(r, f, n, k, odd);
+        c.w[p] = packed(f, n, k, units[below(r, 6)], raw);
+        free(raw);
+        size_t ldy = n + below(r, 3);
+        c.y_floats[p] = c.m.rows * ldy;
+        c.y[p] = malloc(c.y_floats[p] * sizeof(float));
+        c.m.part[p] = (struct iq_matmul_part){
+            .w = &c.w[p], .y = c.y[p], .ldy = ldy, .x_at = x_at, .bias = below(r, 3) ? NULL : c.bias};
+        if (x_at + k > width) width = x_at + k;
+    }
+    c.m.ldx = width + below(r, 3);
+    c.x = malloc(c.m.rows * c.m.ldx * sizeof(float));
+    for (size_t j = 0; j < c.m.rows * c.m.ldx; j++) c.x[j] = value(r, odd);
+    c.m.x = c.x;
+    return c;
+}
+
+static void free_call(struct call *c)
+{
+    for (uint32_t p = 0; p < c->m.parts; p++) {
+        free((void *)c->w[p].data);
+        free(c->y[p]);
+    }
+    free(c->x);
+    free(c->bias);
+}
+
+/* Runs a variant into fresh outputs and compares all of y, the gaps between rows too. */
+static void compare(struct call *c, const struct iq_variant *v, struct iq_exec *exec, uint64_t seed, uint32_t i)
+{
+    struct iq_matmul m = c->m;
+    float *y[PARTS_MAX];
+    for (uint32_t p = 0; p < m.parts; p++) {
+        m.part[p].y = y[p] = malloc(c->y_floats[p] * sizeof(float));
+        memset(y[p], 0x55, c->y_floats[p] * sizeof(float));
+    }
+    if (exec->scratch) memset(exec->scratch, 0xff, exec->scratch_cap); /* NaN: shows a read of what nobody wrote */
+    run(v, exec, &m);
+    for (uint32_t p = 0; p < m.parts; p++) {
+        ck_assert_msg(!memcmp(y[p], c->y[p], c->y_floats[p] * sizeof(float)),
+                      "%s with %d threads: part %u of %u (%s, rows %u, n %u, k %u, unit %u, act %u) differs in case %u; "
+                      "replay: IQ_TEST_SEED=%llu",
+                      v->name, iq_pool_threads(exec->pool), p, m.parts, iq_format_info(c->w[p].format)->name, m.rows,
+                      c->w[p].n, c->w[p].k, c->w[p].unit, m.act, i, (unsigned long long)seed);
+        free(y[p]);
+    }
+}
+
+START_TEST(every_instruction_set_and_thread_count_gives_the_references_bits)
+{
+    uint64_t seed = number("IQ_TEST_SEED", 20261130), cases = number("IQ_TEST_CASES", 400);
+    struct iq_exec exec[THREADS] = {{0}};
+    for (int t = 1; t < THREADS; t++) ck_assert_int_eq(iq_pool_open(t + 1, &exec[t].pool, NULL), IQ_OK);
+    for (uint32_t i = 0; i < cases; i++) {
+        struct random r = {iq_mix64(seed + i), 0};
+        struct call c = random_call(&r, i);
+        for (uint32_t p = 0; p < c.m.parts; p++) memset(c.y[p], 0x55, c.y_floats[p] * sizeof(float));
+        run(&iq__matmul_reference, &exec[0], &c.m);
+        for (int v = 0; v < FAST; v++)
+            for (int t = 0; t < THREADS && usable(fast[v]); t++) compare(&c, fast[v], &exec[t], seed, i);
+        free_call(&c);
+    }
+    for (int t = 0; t < THREADS; t++) {
+        iq_pool_close(exec[t].pool);
+        iq_exec_close(&exec[t]);
+    }
+}
+END_TEST
+
+/* ---- the reference says what the contract says ---- */
+
+/* One output of F32 weights: w[i] * x[i] summed. */
+static float one_sum(const float *w, const float *x, uint32_t k, uint32_t sum_unit)
+{
+    struct iq_exec exec = {0};
+    float y;
+    struct iq_matrix m = packed(IQ_F32, 1, k, sum_unit, (const uint8_t *)w);
+    struct iq_matmul call = {.rows = 1, .parts = 1, .x = x, .ldx = k, .part = {{.w = &m, .y = &y, .ldy = 1}}};
+    run(&iq__matmul_reference, &exec, &call);
+    free((void *)m.data);
+    iq_exec_close(&exec);
+    return y;
+}
+
+static float chain_of(const float *w, const float *x, int from, int to)
+{
+    float s = 0;
+    for (int i = from; i < to; i++) s = fmaf(x[i], w[i], s);
+    return s;
+}
+
+START_TEST(five_chunks_are_added_as_three_and_two)
+{
+    float w[600], x[600], c[5];
+    struct random r = {7, 0};
+    for (int i = 0; i < 600; i++) w[i] = unit(&r), x[i] = unit(&r);
+    for (int i = 0; i < 5; i++) c[i] = chain_of(w, x, i * 128, i == 4 ? 600 : (i + 1) * 128);
+    float left = (c[0] + c[1]) + c[2], right = c[3] + c[4];
+    ck_assert_uint_eq(iq_f32_bits(one_sum(w, x, 600, 128)), iq_f32_bits(left + right));
+}
+END_TEST
+
+START_TEST(a_unit_of_192_is_a_chunk_of_128_and_one_of_64)
+{
+    float w[500], x[500], u[3];
+    struct random r = {8, 0};
+    for (int i = 0; i < 500; i++) w[i] = unit(&r), x[i] = unit(&r);
+    for (int i = 0; i < 2; i++)
+        u[i] = chain_of(w, x, i * 192, i * 192 + 128) + chain_of(w, x, i * 192 + 128, i * 192 + 192);
+    u[2] = chain_of(w, x, 384, 500);
+    ck_assert_uint_eq(iq_f32_bits(one_sum(w, x, 500, 192)), iq_f32_bits((u[0] + u[1]) + u[2]));
+}
+END_TEST
+
+START_TEST(a_product_of_minus_zero_starts_from_plus_zero)
+{
+    float w[1] = {-0.0f}, x[1] = {1.0f};
+    ck_assert_uint_eq(iq_f32_bits(one_sum(w, x, 1, 128)), 0);
+}
+END_TEST
+
+START_TEST(a_tiny_negative_sum_rounds_to_minus_zero_and_nothing_is_added_to_it)
+{
+    float w[2] = {-0x1p-100f, 0}, x[2] = {0x1p-100f, 0};
+    ck_assert_uint_eq(iq_f32_bits(one_sum(w, x, 1, 128)), 0x80000000u);
+    ck_assert_uint_eq(iq_f32_bits(one_sum(w, x, 2, 128)), 0); /* where a term is there, it counts */
+}
+END_TEST
+
+/* ---- every variant, by name of what could go wrong ---- */
+
+struct small {
+    struct iq_exec exec;
+    struct iq_matrix w;
+    float *x, *y, *want;
+    struct iq_matmul m;
+};
+
+static void small_open(struct small *s, enum iq_format f, uint32_t rows, uint32_t n, uint32_t k, uint64_t seed)
+{
+    struct random r = {seed, 0};
+    uint8_t *raw = random_rows(&r, f, n, k, 0);
+    *s = (struct small){.w = packed(f, n, k, 128, raw)};
+    free(raw);
+    s->x = malloc(rows * k * sizeof(float));
+    s->y = malloc(rows * n * sizeof(float));
+    s->want = malloc(rows * n * sizeof(float));
+    for (uint32_t i = 0; i < rows * k; i++) s->x[i] = unit(&r);
+    s->m = (struct iq_matmul){.rows = rows, .parts = 1, .x = s->x, .ldx = k, .part = {{.w = &s->w, .y = s->y, .ldy = n}}};
+}
+
+static void small_close(struct small *s)
+{
+    free((void *)s->w.data);
+    free(s->x);
+    free(s->y);
+    free(s->want);
+    iq_exec_close(&s->exec);
+}
+
+START_TEST(a_row_has_the_same_bits_alone_and_in_any_batch)
+{
+    enum { N = 130, K = 320, ROWS = 33 };
+    const struct iq_variant *v = fast[_i % FAST];
+    if (!usable(v)) return;
+    struct small s;
+    small_open(&s, (enum iq_format)(_i / FAST), ROWS, N, K, 11);
+    for (int r = 0; r < ROWS; r++) {
+        struct iq_matmul alone = s.m;
+        alone.rows = 1;
+        alone.x = s.x + r * K;
+        alone.part[0].y = s.want + r * N;
+        run(v, &s.exec, &alone);
+    }
+    for (uint32_t rows = 1; rows <= ROWS; rows++)
+        for (uint32_t first = 0; first + rows <= ROWS; first += 7) {
+            struct iq_matmul m = s.m;
+            m.rows = rows;
+            m.x = s.x + first * K;
+            run(v, &s.exec, &m);
+            ck_assert_msg(!memcmp(s.y, s.want + first * N, rows * N * sizeof(float)), "%s: rows %u to %u", v->name, first,
+                          first + rows);
+        }
+    small_close(&s);
+}
+END_TEST
+
+START_TEST(nan_results_are_canonical_and_infinities_stay)
+{
+    const struct iq_variant *v = _i < FAST ? fast[_i] : &iq__matmul_reference;
+    if (!usable(v)) return;
+    for (uint32_t rows = 1; rows < 9; rows++)
+        for (uint32_t n = 63; n <= 64; n++) {
+            struct small s;
+            small_open(&s, IQ_F32, rows, n, 40, 12);
+            s.x[0] = iq_bits_f32(0xffc12345u);
+            if (rows > 1) s.x[40] = INFINITY, memset((void *)s.w.data, 0, 4 * IQ_PANEL); /* column 0 is 0: inf * 0 */
+            if (rows > 2) s.x[81] = INFINITY;
+            run(v, &s.exec, &s.m);
+            for (uint32_t o = 0; o < n; o++) {
+                ck_assert_uint_eq(iq_f32_bits(s.y[o]), IQ_NAN_BITS);
+                if (rows > 1) ck_assert_uint_eq(iq_f32_bits(s.y[n + o]), IQ_NAN_BITS);
+                if (rows > 2) ck_assert(isinf(s.y[2 * n + o]));
+            }
+            small_close(&s);
+        }
+}
+END_TEST
+
+START_TEST(offsets_are_used_only_where_they_are_exact)
+{
+    struct random r = {13, 0};
+    uint8_t *raw = random_rows(&r, IQ_Q4_1, 64, 64, 0), *block = raw + 20 * 77;
+    static const struct {
+        float d, m;
+        bool exact;
+    } rows[] = {{0.011f, -0.07f, true},      {-0.5f, 0.25f, true},     {0, 0, true},
+                {0, -0.0f, true},            {1.0f, 0x1p-24f, false},  {60000.0f, 0x1.004p-14f, false},
+                {-0.5f, -0.0f, false},       {-0.0f, -0.0f, false},    {-0.5f, 0.0f, true},
+                {(float)INFINITY, 1, false}, {1, (float)NAN, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        put_half(block, iq_f32_to_f16(rows[i].d));
+        put_half(block + 2, iq_f32_to_f16(rows[i].m));
+        struct iq_matrix w = packed(IQ_Q4_1, 64, 64, 128, raw);
+        ck_assert_msg(w.offsets_exact == rows[i].exact, "row %zu", i);
+        float value_of[32];
+        iq_format_row_to_f32(IQ_Q4_1, block, 32, value_of);
+        for (int q = 0; q < 32 && rows[i].exact; q++) { /* both forms of the kernel's arithmetic */
+            float d = iq_f16_to_f32(iq_f32_to_f16(rows[i].d)), m = iq_f16_to_f32(iq_f32_to_f16(rows[i].m));
+            int nibble = q < 16 ? block[4 + q] & 15 : block[4 + q - 16] >> 4;
+            for (float s = 0x1p7f; s <= 0x1p11f; s *= 16)
+                ck_assert_uint_eq(iq_f32_bits(fmaf(d * s, 1 + (float)nibble / s, m - d * s)), iq_f32_bits(value_of[q]));
+        }
+        free((void *)w.data);
+    }
+    free(raw);
+}
+END_TEST
+
+START_TEST(the_pieces_of_a_row_parallel_product_add_up_to_the_whole)
+{
+    enum { N = 70, K = 768, ROWS = 5, PIECE = K / 2 };
+    struct small s;
+    small_open(&s, IQ_Q4_1, ROWS, N, K, 14);
+    run(&iq__matmul_reference, &s.exec, &s.m);
+    struct random r = {14, 0};
+    uint8_t *raw = random_rows(&r, IQ_Q4_1, N, K, 0);
+    struct iq_matrix piece[2];
+    float partial[2][ROWS * N];
+    struct iq_matmul m = s.m;
+    m.parts = 2;
+    for (uint32_t p = 0; p < 2; p++) {
+        const struct iq_matrix_source from = {.raw = raw, .row_bytes = iq_format_row_bytes(IQ_Q4_1, K), .k0 = p * PIECE};
+        void *into = aligned(iq_matrix_bytes(IQ_Q4_1, N, PIECE));
+        ck_assert_int_eq(iq_matrix_pack(&piece[p], IQ_Q4_1, N, PIECE, 128, &from, into, NULL), IQ_OK);
+        m.part[p] = (struct iq_matmul_part){.w = &piece[p], .y = partial[p], .ldy = N, .x_at = p * PIECE};
+    }
+    for (int v = 0; v < FAST; v++) {
+        if (!usable(fast[v])) continue;
+        run(fast[v], &s.exec, &m);
+        for (int i = 0; i < ROWS * N; i++)
+            ck_assert_uint_eq(iq_f32_bits(partial[0][i] + partial[1][i]), iq_f32_bits(s.y[i]));
+    }
+    for (int p = 0; p < 2; p++) free((void *)piece[p].data);
+    free(raw);
+    small_close(&s);
+}
+END_TEST
+
+START_TEST(no_rows_are_no_work)
+{
+    struct small s;
+    small_open(&s, IQ_BF16, 1, 8, 32, 15);
+    s.m.rows = 0;
+    s.y[0] = 42;
+    for (int v = 0; v < FAST; v++)
+        if (usable(fast[v])) run(fast[v], &s.exec, &s.m);
+    ck_assert_float_eq(s.y[0], 42);
+    small_close(&s);
+}
+END_TEST
+
+START_TEST(a_unit_that_cuts_a_block_is_left_to_the_reference)
+{
+    struct small s;
+    small_open(&s, IQ_Q8_0, 2, 8, 96, 16);
+    ck_assert(iq__product_supports(&s.m));
+    s.w.unit = 48;
+    ck_assert(!iq__product_supports(&s.m));
+    s.w.unit = 100; /* one unit holds all of k */
+    ck_assert(iq__product_supports(&s.m));
+    small_close(&s);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("matmul");
+    TCase *c = tcase_create("products");
+    tcase_set_timeout(c, 200);
+    tcase_add_test(c, every_instruction_set_and_thread_count_gives_the_references_bits);
+    tcase_add_test(c, five_chunks_are_added_as_three_and_two);
+    tcase_add_test(c, a_unit_of_192_is_a_chunk_of_128_and_one_of_64);
+    tcase_add_test(c, a_product_of_minus_zero_starts_from_plus_zero);
+    tcase_add_test(c, a_tiny_negative_sum_rounds_to_minus_zero_and_nothing_is_added_to_it);
+    tcase_add_loop_test(c, a_row_has_the_same_bits_alone_and_in_any_batch, 0, FAST * IQ_FORMATS);
+    tcase_add_loop_test(c, nan_results_are_canonical_and_infinities_stay, 0, FAST + 1);
+    tcase_add_test(c, offsets_are_used_only_where_they_are_exact);
+    tcase_add_test(c, the_pieces_of_a_row_parallel_product_add_up_to_the_whole);
+    tcase_add_test(c, no_rows_are_no_work);
+    tcase_add_test(c, a_unit_that_cuts_a_block_is_left_to_the_reference);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+int main(void)
+{
+    SRunner *r = srunner_create(suite());
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
