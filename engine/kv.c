@@ -130,10 +130,12 @@ void iq_kv_drop(struct iq_kv *kv, uint32_t block)
 {
     if (--kv->refs[block]) return;
     struct iq_prefix_entry *e = entry_of_block(kv, block);
-    if (e)
-        e->used = ++kv->tick;
-    else
+    if (!e) {
         kv->free[kv->n_free++] = block;
+        return;
+    }
+    e->used = ++kv->tick;
+    kv->n_idle++;
 }
 
 void iq_kv_publish(struct iq_kv *kv, uint32_t block, struct iq_digest key)

@@ -15,7 +15,6 @@ struct job {
     struct iq_matrix *matrix; /* whole; its data is set by plan */
     struct iq_matrix_source source;
     uint32_t row, rows; /* of the matrix */
-    bool offsets_exact; /* what packing found out about these rows */
 };
 
 struct pack {
@@ -79,7 +78,6 @@ static int plan(struct pack *p, struct iq_matrix *matrix, const struct iq_tensor
                                  .k = k,
                                  .unit = unit,
                                  .panels = (n + IQ_PANEL - 1) / IQ_PANEL,
-                                 .offsets_exact = true,
                                  .panel_bytes = iq__panel_at(t->format, k),
                                  .data = into};
     struct iq_matrix_source s = {.raw = t->bytes,
@@ -88,7 +86,7 @@ static int plan(struct pack *p, struct iq_matrix *matrix, const struct iq_tensor
                                  .row0 = row0};
     IQ_TRY(put_matrix(p, matrix, err));
     for (uint32_t row = 0; row < n; row += SLICE)
-        IQ_TRY(put_job(p, (struct job){t, matrix, s, row, n - row < SLICE ? n - row : SLICE, false}, err));
+        IQ_TRY(put_job(p, (struct job){t, matrix, s, row, n - row < SLICE ? n - row : SLICE}, err));
     return IQ_OK;
 }
 
@@ -133,7 +131,7 @@ static int plan_all(struct pack *p, struct iq_err *err)
     return IQ_OK;
 }
 
-static int do_job(struct pack *p, struct job *j)
+static int do_job(struct pack *p, const struct job *j)
 {
     struct iq_matrix slice;
     struct iq_matrix_source s = j->source;
@@ -141,7 +139,6 @@ static int do_job(struct pack *p, struct job *j)
     int status =
         iq_matrix_pack(&slice, j->matrix->format, j->rows, j->matrix->k, j->matrix->unit, &s,
                        (uint8_t *)j->matrix->data + j->row / IQ_PANEL * j->matrix->panel_bytes, p->err);
-    j->offsets_exact = slice.offsets_exact;
     iq_model_tensor_release(p->m->file, j->tensor);
     return status;
 }
@@ -161,11 +158,10 @@ static void work(void *ctx, int part, int parts)
     }
 }
 
-/* What holds for every slice holds for the matrix; then the digest of all that will be computed with. */
+/* The digest of all that will be computed with. */
 static void seal(struct pack *p)
 {
     struct iq_digest d[2] = {{0, 0}, {0, 0}};
-    for (size_t i = 0; i < p->jobs; i++) p->job[i].matrix->offsets_exact &= p->job[i].offsets_exact;
     for (size_t i = 0; i < p->matrices; i++) {
         const struct iq_matrix *w = p->matrix[i];
         d[1] = iq_digest_bytes(w->data, w->panels * w->panel_bytes);

@@ -76,8 +76,8 @@ static int parse_params(const cJSON *obj, const char *where, struct iq_fault *f,
     snprintf(full, sizeof full, "%s: `params`", where);
     if (obj && cJSON_IsNull(obj)) obj = NULL;
     const char **known = calloc(n + 1, sizeof *known);
-    f->params = v->params_size ? calloc(1, v->params_size) : NULL;
-    if (!known || (v->params_size && !f->params)) {
+    f->params = n ? calloc(1, v->params_size) : NULL;
+    if (!known || (n && !f->params)) {
         free(known);
         return iq_fail(err, IQ_MEMORY, "%s: no memory for parameters", where);
     }

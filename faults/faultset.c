@@ -94,15 +94,17 @@ int iq_faultset_open(const struct iq_fault *faults, size_t n, uint64_t seed, str
     s->n = n;
     s->key = calloc(n + 1, sizeof *s->key);
     s->by_op = calloc(IQ_OPS, sizeof *s->by_op);
-    int status =
-        s->key && s->by_op ? index_ops(s, err) : iq_fail(err, IQ_MEMORY, "no memory for %zu faults", n);
-    if (status) {
+    if (!s->key || !s->by_op) {
         iq_faultset_close(s);
-        return status;
+        return iq_fail(err, IQ_MEMORY, "no memory for %zu faults", n);
     }
     for (size_t i = 0; i < n; i++) s->key[i] = draw_key(&faults[i], seed);
-    *out = s;
-    return IQ_OK;
+    int status = index_ops(s, err);
+    if (!status)
+        *out = s;
+    else
+        iq_faultset_close(s);
+    return status;
 }
 
 void iq_faultset_close(struct iq_faultset *s)

@@ -30,7 +30,7 @@ struct iq_fault {
     unsigned op;                /* enum iq_op_id, or IQ_OP_NONE: every op of the kind */
     const struct iq_kind *kind; /* borrowed for ever, as is the variant */
     const struct iq_variant *variant;
-    void *params;         /* (variant->params_size), owned; NULL if it has none */
+    void *params;         /* (variant->params_size), owned; NULL if it has no parameters */
     struct iq_when *when; /* owned */
     double rate;          /* 0 to 1 */
     uint64_t seed;

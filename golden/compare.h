@@ -9,7 +9,8 @@
  * Nodes of the two runs are matched by (op, layer, point, rank). A node that only one has (tensor-parallel partials,
  * points that a fused variant does not materialise) is looked through to its inputs. Control nodes are not compared: a
  * decision may depend on state that no input declares. At level chain only lm_head (with final_norm), topk, sample,
- * prefix and "body" (any op before the logits) can be told apart.
+ * prefix and "body" (any op before the logits) can be told apart; a temperature op counts as topk there.
+ * A position that was computed again is judged attempt by attempt; its prediction is that of the first.
  * Two control ops have no node: `prefix` (a REUSED position whose digests are not what its tokens give, and that no
  * request of the subject computed so), and `token` (the token fed at a position is not the one that was chosen).
  *
@@ -42,7 +43,7 @@ struct iq_suspect {
 /* IQ_OK: `out` is the verdict. IQ_UNSUPPORTED: this op can't be judged. Anything else ends the comparison. */
 typedef int iq_vitro_fn(void *ctx, const struct iq_suspect *, struct iq_vitro_result *out, struct iq_err *);
 
-/* policy NULL: the default; vitro may be NULL. The finding is the caller's. */
+/* The two traces must be distinct objects (open a run twice to compare it with itself). policy NULL: the default; vitro may be NULL. The finding is the caller's. */
 int iq_compare(const struct iq_trace *golden, const struct iq_trace *subject, const struct iq_policy *,
                iq_vitro_fn *vitro, void *ctx, struct iq_finding **out, struct iq_err *err);
 

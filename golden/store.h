@@ -10,9 +10,10 @@
  * Opening one store several times in a process shares one environment. After fork a child must open the store anew:
  * a handle from before the fork is refused.
  *
- * Safety: a store is hostile input. Opening checks the meta pages and walks the header of every branch and leaf page
- * (about 40 us per 1,000 values) before LMDB follows a pointer; a writer also checks the overflow pages and the free
- * list. Values are checked where they are read. A damaged store is IQ_FORMAT with the page or record named.
+ * Safety: a store is hostile input. Opening checks the meta pages and walks every branch and leaf page before LMDB
+ * follows a pointer (measured: 10 ms of CPU for a store of 470 MB, most of which are overflow pages that it need not
+ * read); the first writer of a process also checks the overflow pages and the free list (90 ms). Values are checked
+ * where they are read. A damaged store is IQ_FORMAT with the page or record named.
  *
  * Errors: IQ_NOT_FOUND no such store or run; IQ_ABI another format version; IQ_FORMAT damage; IQ_FULL the disk or
  * the size limit (nothing committed is lost); IQ_EXISTS run or name is there; IQ_LIMIT another writer.

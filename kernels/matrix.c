@@ -35,8 +35,8 @@ static void values_bf16(const uint8_t *raw, uint32_t k, float *out)
     for (uint32_t i = 0; i < k; i++) out[i] = iq_bits_f32((uint32_t)load16(raw + HALF * (size_t)i) << 16);
 }
 
-static inline float value_q8_0(float d, int q) { return d * (float)q; }          /* exact: 11 + 8 bits */
-static inline float value_q4_0(float d, int q) { return d * (float)(q - 8); }    /* exact */
+static inline float value_q8_0(float d, int q) { return d * (float)q; }       /* exact: 11 + 8 bits */
+static inline float value_q4_0(float d, int q) { return d * (float)(q - 8); } /* exact */
 static inline float value_q4_1(float d, float m, int q) { return IQ_FMAF(d, (float)q, m); } /* one rounding */
 
 static inline int stored_nibble(const uint8_t *q, int i) { return i < 16 ? q[i] & 15 : q[i - 16] >> 4; }
@@ -62,31 +62,28 @@ static void values_q4_1(const uint8_t *raw, uint32_t k, float *out)
 
 /* ---- stored rows to a panel: k outside, outputs inside, so that whole cache lines are written ---- */
 
-static bool pack_f32(uint8_t *to, const uint8_t *const *row, uint32_t rows, uint32_t k)
+static void pack_f32(uint8_t *to, const uint8_t *const *row, uint32_t rows, uint32_t k)
 {
     for (uint32_t i = 0; i < k; i++, to += 4 * IQ_PANEL)
         for (uint32_t j = 0; j < rows; j++) memcpy(to + 4 * j, row[j] + 4 * (size_t)i, 4);
-    return false;
 }
 
-static bool pack_f16(uint8_t *to, const uint8_t *const *row, uint32_t rows, uint32_t k)
+static void pack_f16(uint8_t *to, const uint8_t *const *row, uint32_t rows, uint32_t k)
 {
     for (uint32_t i = 0; i < k; i++, to += HALF * IQ_PANEL)
         for (uint32_t j = 0; j < rows; j++) memcpy(to + HALF * j, row[j] + HALF * (size_t)i, HALF);
-    return false;
 }
 
-static bool pack_bf16(uint8_t *to, const uint8_t *const *row, uint32_t rows, uint32_t k)
+static void pack_bf16(uint8_t *to, const uint8_t *const *row, uint32_t rows, uint32_t k)
 {
     uint32_t i = 0;
     for (; i + 2 <= k; i += 2, to += 4 * IQ_PANEL)
         for (uint32_t j = 0; j < rows; j++) memcpy(to + 4 * j, row[j] + HALF * (size_t)i, 4);
     if (i < k)
         for (uint32_t j = 0; j < rows; j++) memcpy(to + 4 * j, row[j] + HALF * (size_t)i, HALF);
-    return false;
 }
 
-static bool pack_q8_0(uint8_t *to, const uint8_t *const *row, uint32_t rows, uint32_t k)
+static void pack_q8_0(uint8_t *to, const uint8_t *const *row, uint32_t rows, uint32_t k)
 {
     for (size_t at = 0; k; k -= QUANT, at += 34) {
         for (uint32_t j = 0; j < rows; j++) memcpy(to + HALF * j, row[j] + at, HALF);
@@ -94,17 +91,15 @@ static bool pack_q8_0(uint8_t *to, const uint8_t *const *row, uint32_t rows, uin
         for (size_t i = 0; i < QUANT; i++, to += IQ_PANEL)
             for (uint32_t j = 0; j < rows; j++) to[j] = row[j][at + HALF + i];
     }
-    return false;
 }
 
-/* The low nibbles of 8 bytes, the first byte's lowest, then turned to iq__nibble_shift's places. */
+/* The low nibbles of 8 bytes, the first byte's lowest. */
 static inline uint32_t gather_nibbles(uint64_t x)
 {
     x &= 0x0f0f0f0f0f0f0f0fu;
     x = (x | x >> 4) & 0x00ff00ff00ff00ffu;
     x = (x | x >> 8) & 0x0000ffff0000ffffu;
-    uint32_t word = (uint32_t)(x | x >> 16);
-    return word << 12 | word >> 20;
+    return (uint32_t)(x | x >> 16);
 }
 
 static inline void pack_nibbles(uint8_t *to, uint32_t j, const uint8_t *q)
@@ -116,37 +111,24 @@ static inline void pack_nibbles(uint8_t *to, uint32_t j, const uint8_t *q)
     for (uint32_t i = 0; i < 4; i++) memcpy(to + 4 * (i * IQ_PANEL + j), &word[i], 4);
 }
 
-static bool pack_q4_0(uint8_t *to, const uint8_t *const *row, uint32_t rows, uint32_t k)
+static void pack_q4_0(uint8_t *to, const uint8_t *const *row, uint32_t rows, uint32_t k)
 {
     for (size_t at = 0; k; k -= QUANT, at += 18, to += 18 * IQ_PANEL)
         for (uint32_t j = 0; j < rows; j++) {
             memcpy(to + HALF * j, row[j] + at, HALF);
             pack_nibbles(to + HALF * IQ_PANEL, j, row[j] + at + HALF);
         }
-    return false;
 }
 
-/* Is fma(d * s, 1 + q / s, m - d * s) the same float as fma(d, q, m) for each q, with s = 2^7 and 2^11? The sum is the
- * same number where m - d * s is exact; a zero's sign differs only where both terms of the plain form are -0. */
-static inline bool offsets_exact(float d, float m)
+static void pack_q4_1(uint8_t *to, const uint8_t *const *row, uint32_t rows, uint32_t k)
 {
-    double near = (double)m - 0x1p7 * (double)d, far = (double)m - 0x1p11 * (double)d;
-    bool minus_zero = m == 0 && signbit(m) && signbit(d);
-    return isfinite(far) && (double)(float)near == near && (double)(float)far == far && !minus_zero;
-}
-
-static bool pack_q4_1(uint8_t *to, const uint8_t *const *row, uint32_t rows, uint32_t k)
-{
-    bool exact = true;
     for (size_t at = 0; k; k -= QUANT, at += 20, to += 20 * IQ_PANEL)
         for (uint32_t j = 0; j < rows; j++) {
             const uint8_t *block = row[j] + at;
             memcpy(to + HALF * j, block, HALF);
             memcpy(to + HALF * (IQ_PANEL + j), block + HALF, HALF);
             pack_nibbles(to + 2 * HALF * IQ_PANEL, j, block + 2 * HALF);
-            exact &= offsets_exact(load_half(block), load_half(block + HALF));
         }
-    return exact;
 }
 
 /* ---- a row of a panel to values; the panel's pointer stands at the row's own place in each line ---- */
@@ -176,7 +158,7 @@ static void unpack_q8_0(const uint8_t *p, uint32_t j, uint32_t k, float *out)
 
 static inline int packed_nibble(const uint8_t *q, uint32_t j, uint32_t i)
 {
-    return load32(q + 4 * (i / 8 * IQ_PANEL + j)) >> iq__nibble_shift(i % 8) & 15;
+    return load32(q + 4 * (i / 8 * IQ_PANEL + j)) >> 4 * (i % 8) & 15;
 }
 
 static void unpack_q4_0(const uint8_t *p, uint32_t j, uint32_t k, float *out)
@@ -199,7 +181,7 @@ static void unpack_q4_1(const uint8_t *p, uint32_t j, uint32_t k, float *out)
 static const struct layout {
     uint32_t elements, bytes; /* of one output's share of a panel's block */
     void (*values)(const uint8_t *raw, uint32_t k, float *out);
-    bool (*pack)(uint8_t *panel, const uint8_t *const *row, uint32_t rows, uint32_t k); /* iq_matrix.offsets_exact */
+    void (*pack)(uint8_t *panel, const uint8_t *const *row, uint32_t rows, uint32_t k);
     void (*unpack)(const uint8_t *panel, uint32_t j, uint32_t k, float *out);
 } layouts[IQ_FORMATS] = {
     [IQ_F32] = {1, 4, values_f32, pack_f32, unpack_f32},
@@ -225,19 +207,20 @@ size_t iq_matrix_bytes(enum iq_format format, uint32_t n, uint32_t k)
     return __builtin_mul_overflow(iq__panel_at(format, k), panels_of(n), &bytes) ? 0 : bytes;
 }
 
-static int check(enum iq_format format, uint32_t n, uint32_t k, uint32_t unit, const struct iq_matrix_source *from,
-                 const void *into, struct iq_err *err)
+static int check(enum iq_format format, uint32_t n, uint32_t k, uint32_t unit,
+                 const struct iq_matrix_source *from, const void *into, struct iq_err *err)
 {
     const struct iq_format_info *f = iq_format_info(format);
     if (!n || !k || !unit)
         return iq_fail(err, IQ_SHAPE, "matrix: n %u, k %u, unit %u; each must be at least 1", n, k, unit);
     if (k % f->elements || from->k0 % f->elements)
-        return iq_fail(err, IQ_SHAPE, "matrix: %u columns from column %u are not whole %s blocks of %zu", k, from->k0,
-                       f->name, f->elements);
+        return iq_fail(err, IQ_SHAPE, "matrix: %u columns from column %u are not whole %s blocks of %zu", k,
+                       from->k0, f->name, f->elements);
     if (!iq_matrix_bytes(format, n, k))
         return iq_fail(err, IQ_LIMIT, "matrix: %u x %u %s has no size that fits", n, k, f->name);
     if ((uintptr_t)into % IQ_MATRIX_ALIGN)
-        return iq_fail(err, IQ_USAGE, "matrix: memory at %p, expected a multiple of %d", into, IQ_MATRIX_ALIGN);
+        return iq_fail(err, IQ_USAGE, "matrix: memory at %p, expected a multiple of %d", into,
+                       IQ_MATRIX_ALIGN);
     return IQ_OK;
 }
 
@@ -249,7 +232,6 @@ int iq_matrix_pack(struct iq_matrix *out, enum iq_format format, uint32_t n, uin
     const struct layout *l = &layouts[format];
     const size_t panel_bytes = iq__panel_at(format, k), column = iq_format_row_bytes(format, from->k0);
     uint8_t *panel = into;
-    bool exact = format == IQ_Q4_1;
     for (uint32_t done = 0; done < n; done += IQ_PANEL, panel += panel_bytes) {
         const uint8_t *row[IQ_PANEL];
         uint32_t rows = n - done < IQ_PANEL ? n - done : IQ_PANEL;
@@ -258,9 +240,9 @@ int iq_matrix_pack(struct iq_matrix *out, enum iq_format format, uint32_t n, uin
             row[j] = from->raw + r * from->row_bytes + column;
         }
         if (rows < IQ_PANEL || k % l->elements) memset(panel, 0, panel_bytes);
-        exact &= l->pack(panel, row, rows, k);
+        l->pack(panel, row, rows, k);
     }
-    *out = (struct iq_matrix){format, n, k, unit, panels_of(n), exact, panel_bytes, into};
+    *out = (struct iq_matrix){format, n, k, unit, panels_of(n), panel_bytes, into};
     return IQ_OK;
 }
 

@@ -8,7 +8,7 @@
  *   Q8_0  per 32 k: 64 halves d, then per k 64 int8
  *   Q4_0  per 32 k: 64 halves d, then per 8 k 64 dwords
  *   Q4_1  per 32 k: 64 halves d, 64 halves m, then per 8 k 64 dwords
- * A dword of nibbles holds q of k + i at bits 4 * ((i + 3) % 8): iq__nibble_shift says why. Outputs past n are zeros.
+ * A dword of nibbles holds q of k + i at bits 4 i .. 4 i + 3. Outputs past n are zeros.
  *
  * The struct borrows the panels' memory, which the caller gives (an arena) and may share between processes. */
 #ifndef IQ_MATRIX_H
@@ -17,11 +17,10 @@
 #include "kernels/base/status.h"
 #include "kernels/ops/format.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum {
-    IQ_PANEL = 64,      /* outputs side by side: layout only, no bit depends on it */
+    IQ_PANEL = 64,       /* outputs side by side: layout only, no bit depends on it */
     IQ_MATRIX_ALIGN = 64 /* of the memory that panels lie in */
 };
 
@@ -30,14 +29,14 @@ struct iq_matrix {
     uint32_t n, k;   /* outputs, columns */
     uint32_t unit;   /* columns of K in a unit of the contract's sum: IQ_UNIT, or one KV group's */
     uint32_t panels;
-    bool offsets_exact; /* Q4_1: m - d * 2^7 and m - d * 2^11 are floats; kernels may use them (iq__nibble_shift) */
     size_t panel_bytes;
     const uint8_t *data; /* (panels, panel_bytes), borrowed */
 };
 
 /* Where a matrix's values come from: rows of a stored tensor, or a sub-range of their columns. */
 struct iq_matrix_source {
-    const uint8_t *raw;   /* the tensor's first byte; the caller has checked that every row named below is in it */
+    const uint8_t
+        *raw; /* the tensor's first byte; the caller has checked that every row named below is in it */
     size_t row_bytes;     /* from row to row */
     uint32_t k0;          /* first column: a multiple of the format's block */
     uint32_t row0;        /* output i is row row0 + i ... */
@@ -59,11 +58,5 @@ void iq_format_row_to_f32(enum iq_format, const uint8_t *raw, uint32_t k, float 
 
 /* For kernels. Bytes of a panel up to column k, a multiple of the format's block or the end. */
 size_t iq__panel_at(enum iq_format, uint32_t k);
-
-/* Where in its dword the nibble of the i-th of 8 k lies. Rotating the dword right by 8 * (i / 2) brings an even i to
- * bits 12..15 and an odd i to bits 16..19. Under the exponent of 1.0 these bits are 1 + q / 2^11 or 1 + q / 2^7, so that
- * fma(d * 2^11, 1 + q / 2^11, m - d * 2^11) is d * q + m with one rounding wherever m - d * 2^11 is exact: a rotation
- * for two weights and a logic operation for one make the factor, with neither a conversion nor a table. */
-static inline unsigned iq__nibble_shift(unsigned i) { return 4 * ((i + 3) % 8); }
 
 #endif

@@ -11,9 +11,11 @@ enum { HUGE = 2 << 20, LINE = 64 };
 int iq_arena_open(size_t max, struct iq_arena *out, struct iq_err *err)
 {
     *out = (struct iq_arena){0};
-    if (max > SIZE_MAX / 2) return iq_fail(err, IQ_LIMIT, "arena: %zu bytes are more than an address space has", max);
+    if (max > SIZE_MAX / 2)
+        return iq_fail(err, IQ_LIMIT, "arena: %zu bytes are more than an address space has", max);
     size_t whole = (max + HUGE - 1) / HUGE * HUGE, mapped = whole + HUGE;
-    void *map = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *map =
+        mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
         return iq_fail(err, IQ_MEMORY, "arena: %zu bytes could not be mapped: %s", mapped, strerror(errno));
     unsigned char *base = (unsigned char *)(((uintptr_t)map + HUGE - 1) / HUGE * HUGE);

@@ -14,19 +14,23 @@
 #define UNROLL _Pragma("GCC unroll 16")
 
 /* Rows of a tile, and vectors side by side, so that accumulators and operands fit the registers and few rows still
- * have enough chains to hide an fma's latency. */
+ * have enough chains to hide an fma's latency. For scores vectors side by side are blocks, which often share a cache
+ * set: no more of them than latency asks for. */
 #if VL == 16
-#define TILE         12
-#define WIDE(R)      ((R) <= 5 ? 4 : 2)
-#define EACH_TILE(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#define TILE          12
+#define SCORE_WIDE(R) ((R) <= 1 ? 4 : 2)
+#define MIX_WIDE(R)   ((R) <= 5 ? 4 : 2)
+#define EACH_TILE(X)  X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 #elif VL == 8
-#define TILE         6
-#define WIDE(R)      ((R) <= 2 ? 4 : 2)
-#define EACH_TILE(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define TILE          6
+#define SCORE_WIDE(R) ((R) <= 2 ? 4 : 2)
+#define MIX_WIDE(R)   ((R) <= 2 ? 4 : 2)
+#define EACH_TILE(X)  X(1) X(2) X(3) X(4) X(5) X(6)
 #else
-#define TILE         3
-#define WIDE(R)      2
-#define EACH_TILE(X) X(1) X(2) X(3)
+#define TILE          3
+#define SCORE_WIDE(R) 2
+#define MIX_WIDE(R)   2
+#define EACH_TILE(X)  X(1) X(2) X(3)
 #endif
 
 /* A NaN score makes every weight's sum and every output NaN, so the hardware's maximum, which may lose it, does. */
@@ -131,7 +135,7 @@ INLINE void mix(const int R, const int W, const struct reach *k, uint32_t lo, ui
     static void score_##R(const float *q, const float *const *k, const float *const *next, uint32_t dims,    \
                           float *out)                                                                        \
     {                                                                                                        \
-        score(R, WIDE(R), q, k, next, dims, out);                                                            \
+        score(R, SCORE_WIDE(R), q, k, next, dims, out);                                                      \
     }                                                                                                        \
     static void score1_##R(const float *q, const float *const *k, const float *const *next, uint32_t dims,   \
                            float *out)                                                                       \
@@ -141,7 +145,7 @@ INLINE void mix(const int R, const int W, const struct reach *k, uint32_t lo, ui
     static void mix_##R(const struct reach *k, uint32_t lo, uint32_t hi, const float *weight, size_t e,      \
                         float *sum, size_t stride)                                                           \
     {                                                                                                        \
-        mix(R, WIDE(R), k, lo, hi, weight, e, sum, stride);                                                  \
+        mix(R, MIX_WIDE(R), k, lo, hi, weight, e, sum, stride);                                              \
     }                                                                                                        \
     static void mix1_##R(const struct reach *k, uint32_t lo, uint32_t hi, const float *weight, size_t e,     \
                          float *sum, size_t stride)                                                          \
@@ -155,17 +159,17 @@ typedef void score_fn(const float *q, const float *const *k, const float *const 
 typedef void mix_fn(const struct reach *, uint32_t lo, uint32_t hi, const float *weight, size_t e, float *sum,
                     size_t stride);
 
-#define ROW(R) [R] = {score_##R, score1_##R, mix_##R, mix1_##R, WIDE(R)},
+#define ROW(R) [R] = {score_##R, score1_##R, mix_##R, mix1_##R, SCORE_WIDE(R), MIX_WIDE(R)},
 static const struct {
     score_fn *score, *score1;
     mix_fn *mix, *mix1;
-    uint32_t wide; /* vectors that score and mix take; score1 and mix1 take one */
+    uint32_t score_wide, mix_wide; /* vectors that score and mix take; score1 and mix1 take one */
 } by_rows[TILE + 1] = {EACH_TILE(ROW)};
 
 /* Raw scores (not yet scaled) of the tile's rows against the vectors of positions that cover [lo, hi) of one chunk. */
 static void score_tile(const struct tile *t, uint32_t lo, uint32_t hi)
 {
-    uint32_t dim = t->keys.dim, chunks = (dim + IQ_CHUNK - 1) / IQ_CHUNK, wide = by_rows[t->rows].wide;
+    uint32_t dim = t->keys.dim, chunks = (dim + IQ_CHUNK - 1) / IQ_CHUNK, wide = by_rows[t->rows].score_wide;
     for (uint32_t key = lo / VL * VL; key < hi;) {
         const float *k[4], *next[4];
         uint32_t w = key + wide * VL <= (hi + VL - 1) / VL * VL ? wide : 1;
@@ -226,7 +230,7 @@ static void mix_rows(const struct tile *t, uint32_t r, uint32_t rows, uint32_t l
     if (lo >= hi) return;
     const float *weight = t->scores + (size_t)r * SCORE_STRIDE;
     float *sum = t->chunk + (size_t)r * t->stride;
-    uint32_t dim = t->keys.dim, wide = by_rows[rows].wide, e = 0;
+    uint32_t dim = t->keys.dim, wide = by_rows[rows].mix_wide, e = 0;
     for (; e + wide * VL <= dim; e += wide * VL)
         by_rows[rows].mix(&t->keys, lo, hi, weight, e, sum, t->stride);
     for (; e + VL <= dim; e += VL) by_rows[rows].mix1(&t->keys, lo, hi, weight, e, sum, t->stride);

@@ -14,10 +14,10 @@
 #include <string.h>
 
 enum {
-    ROW_BLOCK = 192,                  /* rows that share an expansion; their stack should stay in L2 */
-    LINE = 64,                        /* bytes of a cache line */
-    PACK_TOGETHER = 1 << 17,          /* bytes of x from which on packing is worth a meeting of threads */
-    WORTH_THREADS = 1 << 17,          /* multiplications, likewise for the product */
+    ROW_BLOCK = 192,                   /* rows that share an expansion; their stack should stay in L2 */
+    LINE = 64,                         /* bytes of a cache line */
+    PACK_TOGETHER = 1 << 17,           /* bytes of x from which on packing is worth a meeting of threads */
+    WORTH_THREADS = 1 << 17,           /* multiplications, likewise for the product */
     EXPANDED = IQ_CHUNK * IQ_PANEL * 4 /* bytes */
 };
 
@@ -35,10 +35,9 @@ struct part {
     const struct iq_matmul_part *out;
     const struct iq_matrix *w;
     const struct iq__sum_step *step;
-    uint32_t steps, levels; /* of the sum's stack */
-    uint32_t expansion;     /* enum iq__expansion */
-    uint32_t x;             /* index in job.x */
-    uint64_t cost;          /* of an item of this part, in columns */
+    uint32_t steps;
+    uint32_t x;    /* index in job.x */
+    uint64_t cost; /* of an item of this part, in columns */
 };
 
 /* Columns of x as tiles read them: packed, or for one row as they are. */
@@ -56,9 +55,9 @@ struct job {
     uint32_t n_x;
     uint32_t tiles, blocks;  /* of rows: tiles in all, blocks of tiles that share an expansion */
     uint32_t height, taller; /* rows of a tile; the first `taller` tiles have one more */
-    uint32_t sub;            /* items of a panel in a block: 2 halves, or for several tiles the most in a block */
-    uint64_t cost;           /* of a block */
-    uint8_t *threads;        /* each thread's scratch: expanded weights, stack */
+    uint32_t sub;     /* items of a panel in a block: 2 halves, or for several tiles the most in a block */
+    uint64_t cost;    /* of a block */
+    uint8_t *threads; /* each thread's scratch: expanded weights, stack */
     size_t thread_bytes;
 };
 
@@ -83,7 +82,8 @@ static void cut_rows(struct job *j)
 {
     const struct iq_matmul *m = j->m;
     uint32_t most = IQ__TILE_ROWS;
-    for (uint32_t i = 0; i < m->parts; i++) most = (uint32_t)smaller(most, j->isa->rows_alone[m->part[i].w->format]);
+    for (uint32_t i = 0; i < m->parts; i++)
+        most = (uint32_t)smaller(most, j->isa->rows_alone[m->part[i].w->format]);
     j->tiles = m->rows <= most ? 1 : (uint32_t)ceil_div(m->rows, j->isa->rows_many);
     j->blocks = (uint32_t)ceil_div(j->tiles, ROW_BLOCK / j->isa->rows_many);
     j->sub = j->tiles == 1 ? IQ_PANEL / IQ__HALF_PANEL : (uint32_t)ceil_div(j->tiles, j->blocks);
@@ -95,7 +95,8 @@ static uint32_t find_x(struct job *j, uint32_t x_at, uint32_t k)
 {
     uint32_t i = 0;
     while (i < j->n_x && (j->x[i].x_at != x_at || j->x[i].k != k)) i++;
-    if (i == j->n_x) j->x[j->n_x++] = (struct packed){x_at, k, (size_t)ceil_div(k, IQ__X_LINE) * IQ__X_LINE, NULL};
+    if (i == j->n_x)
+        j->x[j->n_x++] = (struct packed){x_at, k, (size_t)ceil_div(k, IQ__X_LINE) * IQ__X_LINE, NULL};
     return i;
 }
 
@@ -104,11 +105,9 @@ static void describe_parts(struct job *j)
     for (uint32_t i = 0; i < j->m->parts; i++) {
         const struct iq_matmul_part *out = &j->m->part[i];
         const struct iq_matrix *w = out->w;
-        bool offsets = j->isa->offsets && w->offsets_exact;
         j->part[i] = (struct part){.out = out,
                                    .w = w,
                                    .steps = iq__sum_steps(w->k, w->unit),
-                                   .expansion = offsets ? IQ__Q4_1_OFFSETS : w->format,
                                    .x = find_x(j, out->x_at, w->k),
                                    .cost = w->k};
         j->cost += (uint64_t)w->panels * j->sub * w->k;
@@ -180,13 +179,14 @@ static void pack_x(void *ctx, int thread, int threads)
 
 /* ---- one panel ---- */
 
-struct piece {             /* of the panels of a part: what one item or several cover */
-    uint32_t tile, tiles;  /* tiles of rows */
-    uint32_t begin, end;   /* outputs of the panel */
+struct piece {            /* of the panels of a part: what one item or several cover */
+    uint32_t tile, tiles; /* tiles of rows */
+    uint32_t begin, end;  /* outputs of the panel */
 };
 
 /* A panel with absent outputs goes through the stack, so that y is not written past its row. */
-static void copy_out(const struct job *j, const struct part *p, const float *sums, uint32_t panel, struct piece c)
+static void copy_out(const struct job *j, const struct part *p, const float *sums, uint32_t panel,
+                     struct piece c)
 {
     uint32_t end = (uint32_t)smaller(c.end, p->w->n - panel * IQ_PANEL), row = first_row(j, c.tile);
     for (uint32_t r = row; r < first_row(j, c.tile + c.tiles); r++, sums += IQ_PANEL)
@@ -204,14 +204,15 @@ static void round_out(const struct job *j, const struct part *p, uint32_t panel,
         iq_act_round_row(p->out->y + r * p->out->ldy + panel * IQ_PANEL + c.begin, end - c.begin, j->m->act);
 }
 
-static iq__tile_fn *choose(const struct job *j, const struct part *p, struct piece c, uint32_t tile, uint32_t rows)
+static iq__tile_fn *choose(const struct job *j, const struct part *p, struct piece c, uint32_t tile,
+                           uint32_t rows)
 {
     const struct iq__tiles *isa = j->isa;
     if (j->tiles == 1) {
-        iq__tile_fn *half = c.end - c.begin < IQ_PANEL ? isa->half[rows][p->expansion] : NULL;
-        return half ? half : isa->alone[rows][p->expansion];
+        iq__tile_fn *half = c.end - c.begin < IQ_PANEL ? isa->half[rows][p->w->format] : NULL;
+        return half ? half : isa->alone[rows][p->w->format];
     }
-    return tile == c.tile || p->w->format == IQ_F32 ? isa->leading[rows][p->expansion] : isa->following[rows];
+    return tile == c.tile || p->w->format == IQ_F32 ? isa->leading[rows][p->w->format] : isa->following[rows];
 }
 
 static void run_panel(const struct job *j, const struct part *p, uint32_t panel, struct piece c, uint8_t *own)
@@ -259,7 +260,8 @@ static void run_panel(const struct job *j, const struct part *p, uint32_t panel,
 static void run_items(const struct job *j, const struct part *p, uint32_t block, uint64_t begin, uint64_t end,
                       uint8_t *own)
 {
-    const uint32_t tile0 = cut(j->tiles, j->blocks, block), tiles = cut(j->tiles, j->blocks, block + 1) - tile0;
+    const uint32_t tile0 = cut(j->tiles, j->blocks, block),
+                   tiles = cut(j->tiles, j->blocks, block + 1) - tile0;
     while (begin < end) {
         uint32_t panel = (uint32_t)(begin / j->sub), from = (uint32_t)(begin % j->sub);
         uint32_t to = (uint32_t)smaller(j->sub, from + (end - begin));

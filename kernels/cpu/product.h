@@ -15,39 +15,38 @@
 #include <stdint.h>
 
 enum {
-    IQ__TILE_ROWS = 6,  /* most rows of a tile, in any instruction set */
-    IQ__X_LINE = 16,    /* k values of one row that lie together in packed x: one cache line */
+    IQ__TILE_ROWS = 6, /* most rows of a tile, in any instruction set */
+    IQ__X_LINE = 16,   /* k values of one row that lie together in packed x: one cache line */
     IQ__HALF_PANEL = IQ_PANEL / 2
 };
 
-/* How a kernel expands weights: as the format says, or (Q4_1) through exact offsets. */
-enum iq__expansion { IQ__Q4_1_OFFSETS = IQ_FORMATS, IQ__EXPANSIONS };
-
 struct iq__tile {
-    const uint8_t *w;        /* a panel, at the chunk's first k */
-    const float *x;          /* packed rows, there too */
-    uint32_t kc, pops;       /* k values; additions from the stack after them */
-    uint32_t begin, end;     /* outputs of the panel, multiples of IQ__HALF_PANEL */
-    const float *stack;      /* [row][IQ_PANEL], the level above the stack's top; lower levels lie before it */
-    size_t level;            /* floats from level to level */
-    float *to;               /* where the sums go: a level of the stack, or y */
-    size_t to_row;           /* floats from row to row there */
-    const float *bias;       /* of the panel's outputs, or NULL */
-    bool finish;             /* these are results: add the bias, make NaN canonical */
-    float *expanded;         /* the chunk's weights as an F32 panel: a leading tile writes it, following ones read it */
-    const char *ahead;       /* what to prefetch while weights come from cache; moves on */
+    const uint8_t *w;    /* a panel, at the chunk's first k */
+    const float *x;      /* packed rows, there too */
+    uint32_t kc, pops;   /* k values; additions from the stack after them */
+    uint32_t begin, end; /* outputs of the panel, multiples of IQ__HALF_PANEL */
+    const float *stack;  /* [row][IQ_PANEL], the level above the stack's top; lower levels lie before it */
+    size_t level;        /* floats from level to level */
+    float *to;           /* where the sums go: a level of the stack, or y */
+    size_t to_row;       /* floats from row to row there */
+    const float *bias;   /* of the panel's outputs, or NULL */
+    bool finish;         /* these are results: add the bias, make NaN canonical */
+    float
+        *expanded; /* the chunk's weights as an F32 panel: a leading tile writes it, following ones read it */
+    const char *ahead; /* what to prefetch while weights come from cache; moves on */
 };
 typedef void iq__tile_fn(struct iq__tile *);
 
-/* One instruction set's kernels, by rows of the tile and enum iq__expansion. */
+/* One instruction set's kernels, by rows of the tile and enum iq_format. */
 struct iq__tiles {
     uint32_t rows_alone[IQ_FORMATS]; /* up to so many rows are one tile, which expands in registers only */
     uint32_t rows_many;              /* more rows are cut into tiles of at most this many */
-    bool offsets;                    /* has kernels for IQ__Q4_1_OFFSETS */
-    iq__tile_fn *alone[IQ__TILE_ROWS + 1][IQ__EXPANSIONS];
-    iq__tile_fn *half[IQ__TILE_ROWS + 1][IQ__EXPANSIONS];    /* the same for half a panel; NULL: `alone` can do that too */
-    iq__tile_fn *leading[IQ__TILE_ROWS + 1][IQ__EXPANSIONS]; /* the first of many tiles: also writes `expanded` (F32: not) */
-    iq__tile_fn *following[IQ__TILE_ROWS + 1];               /* the others */
+    iq__tile_fn *alone[IQ__TILE_ROWS + 1][IQ_FORMATS];
+    iq__tile_fn
+        *half[IQ__TILE_ROWS + 1][IQ_FORMATS]; /* the same for half a panel; NULL: `alone` can do that too */
+    iq__tile_fn *leading[IQ__TILE_ROWS + 1]
+                        [IQ_FORMATS]; /* the first of many tiles: also writes `expanded` (F32: not) */
+    iq__tile_fn *following[IQ__TILE_ROWS + 1]; /* the others */
 };
 
 /* Computes the call with these kernels. IQ_MEMORY. */

@@ -3,22 +3,21 @@
  *   v_half(p) v_i8(p)        VL halves or int8 at p, as floats
  *   v_bf16(d, odd)           the even or odd k of dwords
  *   v_nibble(d, i), v_nibble8(d, i)   q or q - 8 of the i-th of 8 k, as floats
- *   v_offset(d, i)           1 + q / 2^11 (i even) or 1 + q / 2^7 (i odd), if OFFSETS
- *   ALONE_V(R) HALF_V(R) MANY_V(R)    vectors of outputs in a tile of R rows
+ *   ALONE_V(F, R) HALF_V(F, R) LEADING_V(F, R) FOLLOWING_V(R)   vectors of outputs in a tile of R rows
  *   EACH_ALONE(X) EACH_HALF(X) EACH_MANY(X)   X(R) for each number of rows; ROWS_ALONE, ROWS_MANY: see struct iq__tiles
  * It defines the static functions `run` and `supports` for the variant's record.
  * Every parameter in capitals is a constant where it is used, so all loops over R, V and G unroll, all tests of F and
  * KIND vanish, and acc[] lives in registers. */
-#include "kernels/cpu/product.h"
 #include "kernels/arith.h"
+#include "kernels/cpu/product.h"
 
 #define PANEL_V (IQ_PANEL / VL)
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
+#define INLINE  static inline __attribute__((always_inline))
+#define UNROLL  _Pragma("GCC unroll 16")
 
 enum {
     ACCUMULATORS = 24, /* most of a tile */
-    AHEAD = 8192       /* bytes that a stream of weights is prefetched ahead: the largest single gain for one row */
+    AHEAD = 8192 /* bytes that a stream of weights is prefetched ahead: the largest single gain for one row */
 };
 
 /* ALONE reads and prefetches its own stream. LEADING does so too and stores the expanded weights for the tiles of other
@@ -27,13 +26,13 @@ enum {
 enum { ALONE, LEADING, FOLLOWING, CACHED };
 
 /* Columns that one load of weights brings, and bytes of an output in it. */
-#define GROUP(F) ((F) == IQ_BF16 ? 2 : (F) >= IQ_Q4_0 ? 8 : 1)
+#define GROUP(F)       ((F) == IQ_BF16 ? 2 : (F) >= IQ_Q4_0 ? 8 : 1)
 #define GROUP_BYTES(F) ((F) == IQ_F16 ? 2 : (F) == IQ_Q8_0 ? 1 : 4)
-#define QUANTISED(F) ((F) >= IQ_Q8_0)
+#define QUANTISED(F)   ((F) >= IQ_Q8_0)
 
-/* Per 32 columns of a quantised format. With offsets, for even and odd columns: d * 2^11, m - d * 2^11, d * 2^7, m - d * 2^7. */
+/* Of 32 columns of a quantised format. */
 struct scales {
-    vf d[PANEL_V], m[PANEL_V], d_odd[PANEL_V], m_odd[PANEL_V];
+    vf d[PANEL_V], m[PANEL_V];
 };
 
 INLINE void fetch(const void *p) { __builtin_prefetch(p, 0, 3); }
@@ -57,32 +56,24 @@ INLINE void load_scales(const int F, const int V, int first, struct cursor *c, s
     UNROLL for (int v = 0; v < V; v++) s->d[v] = v_half(d + v * VL);
     if (F < IQ_Q4_1) return;
     UNROLL for (int v = 0; v < V; v++) s->m[v] = v_half(m + v * VL);
-#ifdef OFFSETS
-    if (F != IQ__Q4_1_OFFSETS) return;
-    UNROLL for (int v = 0; v < V; v++) {
-        vf near = v_mul(s->d[v], v_set1(0x1p7f)), far = v_mul(s->d[v], v_set1(0x1p11f));
-        s->d_odd[v] = near;
-        s->m_odd[v] = v_sub(s->m[v], near); /* exact, or the matrix would not be run through offsets */
-        s->d[v] = far;
-        s->m[v] = v_sub(s->m[v], far);
-    }
-#endif
 }
 
 /* The v-th vector of weights of the i-th column of a group at p, whose dwords are d. */
 INLINE vf weight(const int F, const uint8_t *p, const vi *d, int i, int v, const struct scales *s)
 {
     switch (F) {
-    case IQ_F32: return v_load((const float *)p + v * VL);
-    case IQ_F16: return v_half((const uint16_t *)p + v * VL);
-    case IQ_BF16: return v_bf16(d[v], i);
-    case IQ_Q8_0: return v_mul(v_i8((const int8_t *)p + v * VL), s->d[v]);
-    case IQ_Q4_0: return v_mul(v_nibble8(d[v], i), s->d[v]);
-#ifdef OFFSETS
-    case IQ__Q4_1_OFFSETS:
-        return i % 2 ? v_fma(v_offset(d[v], i), s->d_odd[v], s->m_odd[v]) : v_fma(v_offset(d[v], i), s->d[v], s->m[v]);
-#endif
-    default: return v_fma(v_nibble(d[v], i), s->d[v], s->m[v]); /* d * q is exact: one rounding */
+    case IQ_F32:
+        return v_load((const float *)p + v * VL);
+    case IQ_F16:
+        return v_half((const uint16_t *)p + v * VL);
+    case IQ_BF16:
+        return v_bf16(d[v], i);
+    case IQ_Q8_0:
+        return v_mul(v_i8((const int8_t *)p + v * VL), s->d[v]);
+    case IQ_Q4_0:
+        return v_mul(v_nibble8(d[v], i), s->d[v]);
+    default:
+        return v_fma(v_nibble(d[v], i), s->d[v], s->m[v]); /* d * q is exact: one rounding */
     }
 }
 
@@ -99,17 +90,17 @@ INLINE void group(const int F, const int R, const int V, const int KIND, const i
     } else {
         for (int line = 0; line < (KIND == CACHED ? 2 : 1); line++, c->ahead += 64) fetch(c->ahead);
     }
-    if (GROUP(F) > 1) {
-        UNROLL for (int v = 0; v < V; v++) d[v] = v_loadi(p + 4 * VL * v);
-    }
-    UNROLL for (int i = 0; i < N; i++) {
+    if (GROUP(F) > 1) { UNROLL for (int v = 0; v < V; v++) d[v] = v_loadi(p + 4 * VL * v); }
+    UNROLL for (int i = 0; i < N; i++)
+    {
         vf w[PANEL_V];
         UNROLL for (int v = 0; v < V; v++) w[v] = weight(F, p, d, i, v, s);
         if (KIND == LEADING) {
             UNROLL for (int v = 0; v < V; v++) v_store(c->expanded + (first + v) * VL, w[v]);
             c->expanded += IQ_PANEL;
         }
-        UNROLL for (int r = 0; r < R; r++) {
+        UNROLL for (int r = 0; r < R; r++)
+        {
             vf xr = v_set1(x[r * IQ__X_LINE + i]);
             UNROLL for (int v = 0; v < V; v++) acc[r * V + v] = v_fma(w[v], xr, acc[r * V + v]);
         }
@@ -133,7 +124,8 @@ INLINE void line(const int F, const int R, const int V, const int KIND, int firs
 }
 
 /* The chunk's columns over V vectors of outputs, from vector `first` of the panel on. */
-INLINE void walk(const int F, const int R, const int V, const int KIND, int first, struct iq__tile *t, vf *acc)
+INLINE void walk(const int F, const int R, const int V, const int KIND, int first, struct iq__tile *t,
+                 vf *acc)
 {
     struct cursor c = {t->w, t->x, t->expanded, t->ahead};
     struct scales s;
@@ -141,7 +133,8 @@ INLINE void walk(const int F, const int R, const int V, const int KIND, int firs
     if (QUANTISED(F)) {
         for (; kc > 0; kc -= 2 * IQ__X_LINE) {
             load_scales(F, V, first, &c, &s);
-            _Pragma("GCC unroll 1") for (int half = 0; half < 2; half++) line(F, R, V, KIND, first, &c, &s, acc);
+            _Pragma("GCC unroll 1") for (int half = 0; half < 2; half++)
+                line(F, R, V, KIND, first, &c, &s, acc);
         }
     } else {
         int at = 0;
@@ -164,7 +157,8 @@ INLINE void tile(const int F, const int R, const int V, const int KIND, struct i
 {
 #define EACH_CELL UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++)
     for (int first = (int)t->begin / VL; first < (int)t->end / VL; first += V) {
-        vf acc[ACCUMULATORS]; /* not [R * V]: that is a variable-length array to GCC, which keeps it in memory */
+        vf acc
+            [ACCUMULATORS]; /* not [R * V]: that is a variable-length array to GCC, which keeps it in memory */
         const float *s = t->stack + first * VL;
         float *to = t->to + first * VL;
         EACH_CELL acc[r * V + v] = v_set1(0.0f);
@@ -182,46 +176,39 @@ INLINE void tile(const int F, const int R, const int V, const int KIND, struct i
 
 /* ---- the kernels, and the table of them ---- */
 
-#ifdef OFFSETS
-#define IF_OFFSETS(...) __VA_ARGS__
-#define HAS_OFFSETS true
-#else
-#define IF_OFFSETS(...)
-#define HAS_OFFSETS false
-#endif
 #define EACH_FORMAT(X, R)                                                                                    \
-    X(f32, IQ_F32, R) X(f16, IQ_F16, R) X(bf16, IQ_BF16, R) X(q8_0, IQ_Q8_0, R) X(q4_0, IQ_Q4_0, R)          \
-    X(q4_1, IQ_Q4_1, R) IF_OFFSETS(X(offsets, IQ__Q4_1_OFFSETS, R))
+    X(f32, IQ_F32, R)                                                                                        \
+    X(f16, IQ_F16, R) X(bf16, IQ_BF16, R) X(q8_0, IQ_Q8_0, R) X(q4_0, IQ_Q4_0, R) X(q4_1, IQ_Q4_1, R)
 
 #define KERNEL(name, F, R, V, KIND)                                                                          \
     static void name##_##R(struct iq__tile *t) { tile(F, R, V, KIND, t); }
-#define ALONE_KERNEL(f, F, R) KERNEL(alone_##f, F, R, ALONE_V(R), ALONE)
-#define HALF_KERNEL(f, F, R) KERNEL(half_##f, F, R, HALF_V(R), ALONE)
-#define LEADING_KERNEL(f, F, R) KERNEL(leading_##f, F, R, (int)(F) == IQ_F32 ? MANY_V(R) : ALONE_V(R), (int)(F) == IQ_F32 ? CACHED : LEADING)
-#define ALONE_KERNELS(R) EACH_FORMAT(ALONE_KERNEL, R)
-#define HALF_KERNELS(R) EACH_FORMAT(HALF_KERNEL, R)
-#define MANY_KERNELS(R) EACH_FORMAT(LEADING_KERNEL, R) KERNEL(following, IQ_F32, R, MANY_V(R), FOLLOWING)
+#define ALONE_KERNEL(f, F, R)   KERNEL(alone_##f, F, R, ALONE_V(F, R), ALONE)
+#define HALF_KERNEL(f, F, R)    KERNEL(half_##f, F, R, HALF_V(F, R), ALONE)
+#define LEADING_KERNEL(f, F, R) KERNEL(leading_##f, F, R, LEADING_V(F, R), (F) == IQ_F32 ? CACHED : LEADING)
+#define ALONE_KERNELS(R)        EACH_FORMAT(ALONE_KERNEL, R)
+#define HALF_KERNELS(R)         EACH_FORMAT(HALF_KERNEL, R)
+#define MANY_KERNELS(R)         EACH_FORMAT(LEADING_KERNEL, R) KERNEL(following, IQ_F32, R, FOLLOWING_V(R), FOLLOWING)
 EACH_ALONE(ALONE_KERNELS)
 EACH_HALF(HALF_KERNELS)
 EACH_MANY(MANY_KERNELS)
 
-#define ALONE_ENTRY(f, F, R) [F] = alone_##f##_##R,
-#define HALF_ENTRY(f, F, R) [F] = half_##f##_##R,
+#define ALONE_ENTRY(f, F, R)   [F] = alone_##f##_##R,
+#define HALF_ENTRY(f, F, R)    [F] = half_##f##_##R,
 #define LEADING_ENTRY(f, F, R) [F] = leading_##f##_##R,
-#define ALONE_ROW(R) [R] = {EACH_FORMAT(ALONE_ENTRY, R)},
-#define HALF_ROW(R) [R] = {EACH_FORMAT(HALF_ENTRY, R)},
-#define LEADING_ROW(R) [R] = {EACH_FORMAT(LEADING_ENTRY, R)},
-#define FOLLOWING_ROW(R) [R] = following_##R,
+#define ALONE_ROW(R)           [R] = {EACH_FORMAT(ALONE_ENTRY, R)},
+#define HALF_ROW(R)            [R] = {EACH_FORMAT(HALF_ENTRY, R)},
+#define LEADING_ROW(R)         [R] = {EACH_FORMAT(LEADING_ENTRY, R)},
+#define FOLLOWING_ROW(R)       [R] = following_##R,
 
 static const struct iq__tiles tiles = {.rows_alone = ROWS_ALONE,
                                        .rows_many = ROWS_MANY,
-                                       .offsets = HAS_OFFSETS,
                                        .alone = {EACH_ALONE(ALONE_ROW)},
                                        .half = {EACH_HALF(HALF_ROW)},
                                        .leading = {EACH_MANY(LEADING_ROW)},
                                        .following = {EACH_MANY(FOLLOWING_ROW)}};
 
-static int run(struct iq_exec *exec, const struct iq_site *site, const void *args, const void *params, void *state)
+static int run(struct iq_exec *exec, const struct iq_site *site, const void *args, const void *params,
+               void *state)
 {
     if (!iq__product_supports(args)) return iq__matmul_reference.run(exec, site, args, params, state);
     return iq__product_run(&tiles, exec, args);

@@ -15,16 +15,20 @@ V_FN vf v_half(const uint16_t *p)
 V_FN vf v_i8(const int8_t *p) { return __builtin_convertvector(*(const bytes *)p, vf); }
 V_FN vf v_bf16(vi d, int odd) { return (vf)(odd ? d & 0xffff0000u : d << 16); }
 V_FN vf v_nibble_at(vi d, unsigned shift) { return __builtin_convertvector((vs)(d >> shift & 15u), vf); }
-#define v_nibble(d, i) v_nibble_at(d, iq__nibble_shift(i))
+#define v_nibble(d, i)  v_nibble_at(d, 4 * (i))
 #define v_nibble8(d, i) v_sub(v_nibble(d, i), v_set1(8.0f))
 
-#define ALONE_V(R) ((R) == 1 ? 4 : 2)
-#define HALF_V(R) ALONE_V(R)
-#define MANY_V(R) ALONE_V(R)
+#define ALONE_V(F, R)   ((R) == 1 ? 4 : 2)
+#define HALF_V(F, R)    ALONE_V(F, R)
+#define LEADING_V(F, R) ALONE_V(F, R)
+#define FOLLOWING_V(R)  ALONE_V(IQ_F32, R)
 #define EACH_HALF(X)
-#define EACH_MANY(X) X(1) X(2)
+#define EACH_MANY(X)  X(1) X(2)
 #define EACH_ALONE(X) EACH_MANY(X)
-#define ROWS_ALONE {2, 2, 2, 2, 2, 2}
+#define ROWS_ALONE                                                                                           \
+    {                                                                                                        \
+        2, 2, 2, 2, 2, 2                                                                                     \
+    }
 #define ROWS_MANY 2
 #include "kernels/cpu/product_kernels.h"
 

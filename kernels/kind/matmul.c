@@ -40,7 +40,7 @@ static uint64_t field(const void *args, unsigned index)
 {
     const struct iq_matmul *m = args;
     const struct iq_matmul_part *p = &m->part[0];
-    const uint64_t value[] = {m->rows,  p->w->n, p->w->k, p->w->unit,         p->w->format,
+    const uint64_t value[] = {m->rows,  p->w->n, p->w->k, p->w->unit,     p->w->format,
                               m->parts, m->ldx,  p->ldy,  p->bias != NULL};
     return value[index];
 }

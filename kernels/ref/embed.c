@@ -6,7 +6,8 @@
 #include "kernels/op.h"
 #include "kernels/tables.h"
 
-static int run(struct iq_exec *exec, const struct iq_site *site, const void *args, const void *params, void *state)
+static int run(struct iq_exec *exec, const struct iq_site *site, const void *args, const void *params,
+               void *state)
 {
     (void)exec, (void)site, (void)params, (void)state;
     const struct iq_embed *e = args;

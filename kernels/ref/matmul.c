@@ -26,7 +26,8 @@ static float chain(const float *x, const float *w, uint32_t k)
 static float unit_sum(const float *x, const float *w, uint32_t k, float *sums)
 {
     uint32_t n = 0;
-    for (uint32_t k0 = 0; k0 < k; k0 += IQ_CHUNK, n++) sums[n] = chain(x + k0, w + k0, smaller(IQ_CHUNK, k - k0));
+    for (uint32_t k0 = 0; k0 < k; k0 += IQ_CHUNK, n++)
+        sums[n] = chain(x + k0, w + k0, smaller(IQ_CHUNK, k - k0));
     return tree(sums, n);
 }
 
@@ -39,7 +40,8 @@ static float sum_over_k(const float *x, const float *w, uint32_t k, uint32_t uni
     return tree(sums, n);
 }
 
-static int run(struct iq_exec *exec, const struct iq_site *site, const void *args, const void *params, void *state)
+static int run(struct iq_exec *exec, const struct iq_site *site, const void *args, const void *params,
+               void *state)
 {
     (void)site, (void)params, (void)state;
     const struct iq_matmul *m = args;
@@ -61,5 +63,8 @@ static int run(struct iq_exec *exec, const struct iq_site *site, const void *arg
     return IQ_OK;
 }
 
-const struct iq_variant iq__matmul_reference = {
-    .kind = "matmul", .name = "reference", .device = "cpu", .flags = IQ_V_REFERENCE | IQ_V_GOLDEN, .run = run};
+const struct iq_variant iq__matmul_reference = {.kind = "matmul",
+                                                .name = "reference",
+                                                .device = "cpu",
+                                                .flags = IQ_V_REFERENCE | IQ_V_GOLDEN,
+                                                .run = run};

@@ -64,8 +64,8 @@ static void fill(enum iq_format f, uint8_t *raw, size_t bytes)
     }
 }
 
-static void pack(struct model *m, struct iq_matrix *w, enum iq_format f, uint32_t n, uint32_t k, uint32_t unit,
-                 uint8_t *raw)
+static void pack(struct model *m, struct iq_matrix *w, enum iq_format f, uint32_t n, uint32_t k,
+                 uint32_t unit, uint8_t *raw)
 {
     struct iq_err err = {0};
     const struct iq_matrix_source from = {.raw = raw, .row_bytes = iq_format_row_bytes(f, k)};
@@ -129,7 +129,8 @@ static int ascending(const void *a, const void *b)
 static const struct iq_variant *variant_of(const char *isa)
 {
     for (const struct iq_variant *const *v = iq__variants_matmul; *v; v++)
-        if (!strcmp((*v)->kind, "matmul") && !strcmp((*v)->name, isa) && (!(*v)->usable || (*v)->usable())) return *v;
+        if (!strcmp((*v)->kind, "matmul") && !strcmp((*v)->name, isa) && (!(*v)->usable || (*v)->usable()))
+            return *v;
     return NULL;
 }
 
@@ -150,10 +151,13 @@ int main(int argc, char **argv)
     int threads = argc > 3 ? atoi(argv[3]) : 0;
     double seconds = argc > 4 ? atof(argv[4]) : 0, read = 0, fma;
     if (argc < 6 || f == IQ_FORMATS || !(b.variant = variant_of(argv[2])) || threads < 1) {
-        fprintf(stderr, "usage: bench_matmul f32|f16|bf16|q8_0|q4_0|q4_1 scalar|avx2|avx512 THREADS SECONDS ROWS...\n");
+        fprintf(
+            stderr,
+            "usage: bench_matmul f32|f16|bf16|q8_0|q4_0|q4_1 scalar|avx2|avx512 THREADS SECONDS ROWS...\n");
         return 2;
     }
-    if (iq_pool_open(threads, &b.exec.pool, &err) || iq_peak_read(iq_peak_read_bytes(), b.exec.pool, &read, &err)) {
+    if (iq_pool_open(threads, &b.exec.pool, &err) ||
+        iq_peak_read(iq_peak_read_bytes(), b.exec.pool, &read, &err)) {
         fprintf(stderr, "bench_matmul: %s\n", err.text);
         return 2;
     }
@@ -162,8 +166,8 @@ int main(int argc, char **argv)
     b.x = aligned_alloc(64, sizeof(float[MAX_ROWS][FFN]));
     b.y = calloc((size_t)VOCAB * 64 + (size_t)MAX_ROWS * 2 * FFN, sizeof *b.y);
     for (int i = 0; i < MAX_ROWS * FFN; i++) b.x[i] = (float)(iq_mix64((uint64_t)i) >> 40) * 0x1p-23f - 1.0f;
-    printf("{\"fma_peak_gflops\":%.1f,\"read_peak_gbs\":%.1f,\"packed_bytes\":%zu,\"pack_s\":%.3f}\n", fma, read,
-           b.model.arena.used, b.model.pack_s);
+    printf("{\"fma_peak_gflops\":%.1f,\"read_peak_gbs\":%.1f,\"packed_bytes\":%zu,\"pack_s\":%.3f}\n", fma,
+           read, b.model.arena.used, b.model.pack_s);
     for (int a = 5; a < argc; a++) {
         uint32_t rows = (uint32_t)atoi(argv[a]), head_rows = rows > 64 ? 1 : rows;
         if (rows < 1 || rows > MAX_ROWS) continue;
@@ -174,9 +178,10 @@ int main(int argc, char **argv)
             took[runs] = step(&b, rows, head_rows);
         qsort(took, (size_t)runs, sizeof *took, ascending);
         double t = took[runs / 2], gflops = flop / t * 1e-9, gbs = (double)b.model.arena.used / t * 1e-9;
-        printf("{\"format\":\"%s\",\"isa\":\"%s\",\"rows\":%u,\"threads\":%d,\"tok_s\":%.1f,\"tok_s_best\":%.1f,"
-               "\"gflops\":%.1f,\"gbs\":%.2f,\"fma_share\":%.3f,\"read_share\":%.3f}\n",
-               argv[1], argv[2], rows, threads, rows / t, rows / took[0], gflops, gbs, gflops / fma, gbs / read);
+        printf(
+            "{\"format\":\"%s\",\"isa\":\"%s\",\"rows\":%u,\"threads\":%d,\"tok_s\":%.1f,\"tok_s_best\":%.1f,"
+            "\"gflops\":%.1f,\"gbs\":%.2f,\"fma_share\":%.3f,\"read_share\":%.3f}\n",
+            argv[1], argv[2], rows, threads, rows / t, rows / took[0], gflops, gbs, gflops / fma, gbs / read);
         fflush(stdout);
     }
     iq_pool_close(b.exec.pool);

@@ -28,12 +28,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!store) set_up();
-    if (size < 24) return 0;
-    uint8_t *copy = malloc(size + 32);
-    uint64_t total = size + 32;
+    if (size < 24 + SHA256_DIGEST_LENGTH) return 0;
+    uint8_t *copy = malloc(size);
+    uint64_t total = size;
     memcpy(copy, data, size);
-    memcpy(copy + 16, &total, sizeof total);
-    SHA256(copy, size, copy + size);
+    memcpy(copy + 16, &total, sizeof total); /* iq__file_head.bytes */
+    SHA256(copy, size - SHA256_DIGEST_LENGTH, copy + size - SHA256_DIGEST_LENGTH);
     FILE *f = fopen(file, "wb");
     if (f) {
         fwrite(copy, 1, total, f);

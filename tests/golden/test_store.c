@@ -164,6 +164,60 @@ START_TEST(the_firing_log_keeps_its_order_over_chunks)
 }
 END_TEST
 
+/* Passes a run on with one lie in it. */
+struct liar {
+    struct iq_sink to;
+    int what;
+};
+static int lie_row(void *self, const struct iq_cell *c, struct iq_digest d, const void *bytes, size_t n)
+{
+    struct liar *l = self;
+    if (l->what == 0 && c->request == 2 && c->pos == 5 && c->node == 3) d.lo ^= 1; /* contents, and a body */
+    if (l->what == 1 && c->request == 2 && c->pos == 5 && c->node == 3) return IQ_OK;
+    return l->to.row(l->to.self, c, d, bytes, n);
+}
+static int lie_position(void *self, const struct iq_position *p)
+{
+    struct liar *l = self;
+    struct iq_position q = *p;
+    if (l->what == 2 && p->request == 2 && p->pos == 8) q.logits.hi ^= 1;
+    if (l->what == 3 && p->request == 2 && p->pos == 8) q.token ^= 1;
+    return l->to.position(l->to.self, &q);
+}
+static int lie_done(void *self, const struct iq_request_end *e)
+{
+    struct liar *l = self;
+    struct iq_request_end q = *e;
+    if (l->what == 4 && e->request == 2) q.chain.lo ^= 1;
+    return l->to.done(l->to.self, &q);
+}
+
+START_TEST(verify_sees_each_kind_of_lie)
+{
+    struct synth y = SMALL;
+    uint32_t n;
+    y.contents = true;
+    struct iq_node *nodes = synth_nodes(&y, &n);
+    struct iq_store *s = scratch_open(&dir, 0);
+    struct iq_writer *w;
+    struct iq_write_spec spec = {.manifest = "{}",
+                                 .nodes = nodes,
+                                 .n_nodes = n,
+                                 .level = IQ_LEVEL_TENSORS,
+                                 .mode = IQ_WRITE_TRIAL,
+                                 .name = "r"};
+    OK(iq_store_begin(s, &spec, &w, &err));
+    struct liar l = {iq_writer_sink(w), _i};
+    struct iq_sink k = {&l, lie_row, lie_position, NULL, lie_done};
+    ck_assert_int_eq(synth_run(&y, &k), IQ_OK);
+    OK(iq_writer_finish(w, IQ_RUN_COMPLETE, NULL, &err));
+    ck_assert_int_eq(iq_store_verify(s, &(struct iq_store_tally){0}, &err), IQ_MISMATCH);
+    ck_assert_ptr_nonnull(strstr(err.text, "request 2"));
+    iq_store_close(s);
+    free(nodes);
+}
+END_TEST
+
 /* ---- names, ids, life cycle ---- */
 
 START_TEST(a_run_is_found_by_name_id_and_prefix)
@@ -279,7 +333,9 @@ START_TEST(a_crashed_run_says_why_and_drops_what_was_in_flight)
         .manifest = "{}", .nodes = nodes, .n_nodes = n, .mode = IQ_WRITE_TRIAL, .name = "r"};
     OK(iq_store_begin(s, &spec, &w, &err));
     struct iq_sink k = iq_writer_sink(w);
-    ck_assert_int_eq(k.position(k.self, &(struct iq_position){.request = 3, .state = 1}), IQ_OK);
+    for (uint32_t i = 0; i < 60; i++) /* more than a chunk, so that some of it is written */
+        ck_assert_int_eq(k.position(k.self, &(struct iq_position){.request = 3, .pos = i, .state = 1}),
+                         IQ_OK);
     OK(iq_writer_finish(w, IQ_RUN_CRASHED, "signal 11", &err));
     struct iq_trace t;
     OK(iq_store_trace(s, "r", &t, &err));
@@ -469,6 +525,7 @@ int main(void)
     tcase_add_test(t, what_is_recorded_is_read_back);
     tcase_add_test(t, a_later_attempt_replaces_a_position_and_keeps_its_prediction);
     tcase_add_test(t, the_firing_log_keeps_its_order_over_chunks);
+    tcase_add_loop_test(t, verify_sees_each_kind_of_lie, 0, 5);
     tcase_add_test(t, a_run_is_found_by_name_id_and_prefix);
     tcase_add_test(t, a_name_moves_only_when_told);
     tcase_add_test(t, the_same_manifest_is_refused_unless_it_replaces);

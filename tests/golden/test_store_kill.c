@@ -255,6 +255,41 @@ static void two_stores(struct iq_store **a, struct iq_store **b, enum iq_level l
     OK(iq_store_export(*a, "golden", dir.file, &err));
 }
 
+START_TEST(a_firing_log_is_exported_and_imported_whole)
+{
+    struct iq_store *a, *b;
+    struct iq_writer *w;
+    struct iq_run_info info;
+    struct iq_trace t;
+    struct iq_firing f;
+    bool known;
+    char file[128];
+    uint32_t n;
+    struct iq_node *nodes = synth_nodes(&RUN, &n);
+    two_stores(&a, &b, IQ_LEVEL_CHAIN);
+    snprintf(file, sizeof file, "%s/fired", dir.dir);
+    struct iq_write_spec spec = {
+        .manifest = "{\"f\":1}", .nodes = nodes, .n_nodes = n, .mode = IQ_WRITE_TRIAL, .name = "fired"};
+    OK(iq_store_begin(a, &spec, &w, &err));
+    struct iq_sink k = iq_writer_sink(w);
+    for (uint32_t i = 0; i < 200; i++)
+        ck_assert_int_eq(k.fired(k.self, &(struct iq_firing){.step = i + 1}), IQ_OK);
+    OK(iq_writer_finish(w, IQ_RUN_COMPLETE, NULL, &err));
+    OK(iq_store_export(a, "fired", file, &err));
+    OK(iq_store_import(b, file, "other", &info, &known, &err));
+    OK(iq_store_trace(b, "other", &t, &err));
+    for (uint32_t i = 0; i < 200; i++) {
+        OK(t.firing(t.self, i, &f, &err));
+        ck_assert_uint_eq(f.step, i + 1);
+    }
+    iq_trace_close(&t);
+    OK(iq_store_verify(b, &(struct iq_store_tally){0}, &err));
+    iq_store_close(a);
+    iq_store_close(b);
+    free(nodes);
+}
+END_TEST
+
 START_TEST(an_exported_run_imports_with_every_byte_and_twice_is_once)
 {
     struct iq_store *a, *b;
@@ -376,6 +411,7 @@ int main(void)
     tcase_add_test(t, a_file_size_limit_of_the_process_is_a_clear_error_and_loses_nothing);
     tcase_add_test(t, a_full_disk_is_a_clear_error_and_loses_nothing);
     tcase_add_test(t, the_map_grows_by_itself);
+    tcase_add_test(t, a_firing_log_is_exported_and_imported_whole);
     tcase_add_test(t, an_exported_run_imports_with_every_byte_and_twice_is_once);
     tcase_add_test(t, a_cut_or_altered_file_is_refused_and_leaves_nothing);
     tcase_add_test(t, a_lying_file_with_a_right_seal_is_refused_and_leaves_nothing);

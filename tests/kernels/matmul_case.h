@@ -14,7 +14,10 @@ struct random {
     uint64_t seed, at;
 };
 
-static inline uint32_t draw(struct random *r) { return (uint32_t)(iq_draw(r->seed, r->at++, IQ_DRAW_DATA) >> 16); }
+static inline uint32_t draw(struct random *r)
+{
+    return (uint32_t)(iq_draw(r->seed, r->at++, IQ_DRAW_DATA) >> 16);
+}
 static inline uint32_t below(struct random *r, uint32_t n) { return draw(r) % n; }
 static inline float unit(struct random *r) { return (float)((int32_t)draw(r) >> 7) * 0x1p-24f; }
 
@@ -24,12 +27,18 @@ static inline float value(struct random *r, int odd)
     float f = unit(r);
     if (!odd) return f;
     switch (below(r, 8)) {
-    case 0: return 0.0f;
-    case 1: return -0.0f;
-    case 2: return f * 0x1p-140f;
-    case 3: return f * 0x1p-126f;
-    case 4: return f * 0x1p30f;
-    default: return f * iq_bits_f32((97 + below(r, 60)) << 23);
+    case 0:
+        return 0.0f;
+    case 1:
+        return -0.0f;
+    case 2:
+        return f * 0x1p-140f;
+    case 3:
+        return f * 0x1p-126f;
+    case 4:
+        return f * 0x1p30f;
+    default:
+        return f * iq_bits_f32((97 + below(r, 60)) << 23);
     }
 }
 
@@ -69,7 +78,8 @@ static inline void *aligned(size_t bytes)
 }
 
 /* The matrix owns its panels; free((void *)m.data). */
-static inline struct iq_matrix packed(enum iq_format f, uint32_t n, uint32_t k, uint32_t sum_unit, const uint8_t *raw)
+static inline struct iq_matrix packed(enum iq_format f, uint32_t n, uint32_t k, uint32_t sum_unit,
+                                      const uint8_t *raw)
 {
     struct iq_matrix m;
     struct iq_err err = {0};

@@ -86,7 +86,8 @@ static void free_call(struct call *c)
 }
 
 /* Runs a variant into fresh outputs and compares all of y, the gaps between rows too. */
-static void compare(struct call *c, const struct iq_variant *v, struct iq_exec *exec, uint64_t seed, uint32_t i)
+static void compare(struct call *c, const struct iq_variant *v, struct iq_exec *exec, uint64_t seed,
+                    uint32_t i)
 {
     struct iq_matmul m = c->m;
     float *y[PARTS_MAX];
@@ -94,14 +95,16 @@ static void compare(struct call *c, const struct iq_variant *v, struct iq_exec *
         m.part[p].y = y[p] = malloc(c->y_floats[p] * sizeof(float));
         memset(y[p], 0x55, c->y_floats[p] * sizeof(float));
     }
-    if (exec->scratch) memset(exec->scratch, 0xff, exec->scratch_cap); /* NaN: shows a read of what nobody wrote */
+    if (exec->scratch)
+        memset(exec->scratch, 0xff, exec->scratch_cap); /* NaN: shows a read of what nobody wrote */
     run(v, exec, &m);
     for (uint32_t p = 0; p < m.parts; p++) {
         ck_assert_msg(!memcmp(y[p], c->y[p], c->y_floats[p] * sizeof(float)),
-                      "%s with %d threads: part %u of %u (%s, rows %u, n %u, k %u, unit %u, act %u) differs in case %u; "
+                      "%s with %d threads: part %u of %u (%s, rows %u, n %u, k %u, unit %u, act %u) differs "
+                      "in case %u; "
                       "replay: IQ_TEST_SEED=%llu",
-                      v->name, iq_pool_threads(exec->pool), p, m.parts, iq_format_info(c->w[p].format)->name, m.rows,
-                      c->w[p].n, c->w[p].k, c->w[p].unit, m.act, i, (unsigned long long)seed);
+                      v->name, iq_pool_threads(exec->pool), p, m.parts, iq_format_info(c->w[p].format)->name,
+                      m.rows, c->w[p].n, c->w[p].k, c->w[p].unit, m.act, i, (unsigned long long)seed);
         free(y[p]);
     }
 }
@@ -196,7 +199,8 @@ struct small {
     struct iq_matmul m;
 };
 
-static void small_open(struct small *s, enum iq_format f, uint32_t rows, uint32_t n, uint32_t k, uint64_t seed)
+static void small_open(struct small *s, enum iq_format f, uint32_t rows, uint32_t n, uint32_t k,
+                       uint64_t seed)
 {
     struct random r = {seed, 0};
     uint8_t *raw = random_rows(&r, f, n, k, 0);
@@ -206,7 +210,8 @@ static void small_open(struct small *s, enum iq_format f, uint32_t rows, uint32_
     s->y = malloc(rows * n * sizeof(float));
     s->want = malloc(rows * n * sizeof(float));
     for (uint32_t i = 0; i < rows * k; i++) s->x[i] = unit(&r);
-    s->m = (struct iq_matmul){.rows = rows, .parts = 1, .x = s->x, .ldx = k, .part = {{.w = &s->w, .y = s->y, .ldy = n}}};
+    s->m = (struct iq_matmul){
+        .rows = rows, .parts = 1, .x = s->x, .ldx = k, .part = {{.w = &s->w, .y = s->y, .ldy = n}}};
 }
 
 static void small_close(struct small *s)
@@ -238,8 +243,8 @@ START_TEST(a_row_has_the_same_bits_alone_and_in_any_batch)
             m.rows = rows;
             m.x = s.x + first * K;
             run(v, &s.exec, &m);
-            ck_assert_msg(!memcmp(s.y, s.want + first * N, rows * N * sizeof(float)), "%s: rows %u to %u", v->name, first,
-                          first + rows);
+            ck_assert_msg(!memcmp(s.y, s.want + first * N, rows * N * sizeof(float)), "%s: rows %u to %u",
+                          v->name, first, first + rows);
         }
     small_close(&s);
 }
@@ -254,7 +259,8 @@ START_TEST(nan_results_are_canonical_and_infinities_stay)
             struct small s;
             small_open(&s, IQ_F32, rows, n, 40, 12);
             s.x[0] = iq_bits_f32(0xffc12345u);
-            if (rows > 1) s.x[40] = INFINITY, memset((void *)s.w.data, 0, 4 * IQ_PANEL); /* column 0 is 0: inf * 0 */
+            if (rows > 1)
+                s.x[40] = INFINITY, memset((void *)s.w.data, 0, 4 * IQ_PANEL); /* column 0 is 0: inf * 0 */
             if (rows > 2) s.x[81] = INFINITY;
             run(v, &s.exec, &s.m);
             for (uint32_t o = 0; o < n; o++) {
@@ -264,36 +270,6 @@ START_TEST(nan_results_are_canonical_and_infinities_stay)
             }
             small_close(&s);
         }
-}
-END_TEST
-
-START_TEST(offsets_are_used_only_where_they_are_exact)
-{
-    struct random r = {13, 0};
-    uint8_t *raw = random_rows(&r, IQ_Q4_1, 64, 64, 0), *block = raw + 20 * 77;
-    static const struct {
-        float d, m;
-        bool exact;
-    } rows[] = {{0.011f, -0.07f, true},      {-0.5f, 0.25f, true},     {0, 0, true},
-                {0, -0.0f, true},            {1.0f, 0x1p-24f, false},  {60000.0f, 0x1.004p-14f, false},
-                {-0.5f, -0.0f, false},       {-0.0f, -0.0f, false},    {-0.5f, 0.0f, true},
-                {(float)INFINITY, 1, false}, {1, (float)NAN, false}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        put_half(block, iq_f32_to_f16(rows[i].d));
-        put_half(block + 2, iq_f32_to_f16(rows[i].m));
-        struct iq_matrix w = packed(IQ_Q4_1, 64, 64, 128, raw);
-        ck_assert_msg(w.offsets_exact == rows[i].exact, "row %zu", i);
-        float value_of[32];
-        iq_format_row_to_f32(IQ_Q4_1, block, 32, value_of);
-        for (int q = 0; q < 32 && rows[i].exact; q++) { /* both forms of the kernel's arithmetic */
-            float d = iq_f16_to_f32(iq_f32_to_f16(rows[i].d)), m = iq_f16_to_f32(iq_f32_to_f16(rows[i].m));
-            int nibble = q < 16 ? block[4 + q] & 15 : block[4 + q - 16] >> 4;
-            for (float s = 0x1p7f; s <= 0x1p11f; s *= 16)
-                ck_assert_uint_eq(iq_f32_bits(fmaf(d * s, 1 + (float)nibble / s, m - d * s)), iq_f32_bits(value_of[q]));
-        }
-        free((void *)w.data);
-    }
-    free(raw);
 }
 END_TEST
 
@@ -310,7 +286,8 @@ START_TEST(the_pieces_of_a_row_parallel_product_add_up_to_the_whole)
     struct iq_matmul m = s.m;
     m.parts = 2;
     for (uint32_t p = 0; p < 2; p++) {
-        const struct iq_matrix_source from = {.raw = raw, .row_bytes = iq_format_row_bytes(IQ_Q4_1, K), .k0 = p * PIECE};
+        const struct iq_matrix_source from = {
+            .raw = raw, .row_bytes = iq_format_row_bytes(IQ_Q4_1, K), .k0 = p * PIECE};
         void *into = aligned(iq_matrix_bytes(IQ_Q4_1, N, PIECE));
         ck_assert_int_eq(iq_matrix_pack(&piece[p], IQ_Q4_1, N, PIECE, 128, &from, into, NULL), IQ_OK);
         m.part[p] = (struct iq_matmul_part){.w = &piece[p], .y = partial[p], .ldy = N, .x_at = p * PIECE};
@@ -365,7 +342,6 @@ static Suite *suite(void)
     tcase_add_test(c, a_tiny_negative_sum_rounds_to_minus_zero_and_nothing_is_added_to_it);
     tcase_add_loop_test(c, a_row_has_the_same_bits_alone_and_in_any_batch, 0, FAST * IQ_FORMATS);
     tcase_add_loop_test(c, nan_results_are_canonical_and_infinities_stay, 0, FAST + 1);
-    tcase_add_test(c, offsets_are_used_only_where_they_are_exact);
     tcase_add_test(c, the_pieces_of_a_row_parallel_product_add_up_to_the_whole);
     tcase_add_test(c, no_rows_are_no_work);
     tcase_add_test(c, a_unit_that_cuts_a_block_is_left_to_the_reference);

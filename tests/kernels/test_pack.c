@@ -61,7 +61,8 @@ START_TEST(columns_and_rows_can_be_chosen)
     uint8_t *raw = random_rows(&r, f, N, K, 1);
     uint32_t order[ROWS];
     for (uint32_t i = 0; i < ROWS; i++) order[i] = i * 37 % N;
-    struct iq_matrix_source from = {.raw = raw, .row_bytes = iq_format_row_bytes(f, K), .k0 = K0, .rows = order};
+    struct iq_matrix_source from = {
+        .raw = raw, .row_bytes = iq_format_row_bytes(f, K), .k0 = K0, .rows = order};
     struct iq_matrix by_list, by_range;
     void *into = aligned(iq_matrix_bytes(f, ROWS, PART)), *into2 = aligned(iq_matrix_bytes(f, ROWS, PART));
     ck_assert_int_eq(iq_matrix_pack(&by_list, f, ROWS, PART, 128, &from, into, NULL), IQ_OK);

@@ -1,0 +1,68 @@
+/* Engines in tests: a set of requests, run to the end under one configuration, with everything seen that a property
+ * needs as proof that it was put to the test. Failures stop the test. */
+#ifndef IQ_TESTS_ENGINE_RIG_H
+#define IQ_TESTS_ENGINE_RIG_H
+
+#include "engine/engine.h"
+
+/* A pure function of (seed, i): tests draw from this alone. */
+uint64_t iq_rig_draw(uint64_t seed, uint64_t i);
+/* IQ_TEST_SEED, or a fixed seed; IQ_TEST_CASE, or UINT32_MAX: all cases. */
+uint64_t iq_rig_seed(void);
+uint32_t iq_rig_only_case(void);
+
+/* The model file that IQ_TEST_MODEL names; without it: says so and exits 77. */
+const char *iq_rig_real_model(void);
+struct iq_model *iq_rig_model(const char *path, uint32_t tp);
+
+struct iq_rig_set {
+    struct iq_request *request; /* (n) */
+    uint32_t n;
+    uint32_t *tokens;
+    char (*id)[12];
+};
+struct iq_rig_shape {
+    uint32_t n, vocab, longest,
+        answer;    /* requests; ids below; prompt tokens; tokens to generate, both at most */
+    uint32_t stem; /* prompts share heads of up to this many tokens */
+    bool sampled;  /* temperatures, top_k, top_p, min_p of many kinds */
+};
+struct iq_rig_set iq_rig_set_make(uint64_t seed, const struct iq_rig_shape *);
+void iq_rig_set_free(struct iq_rig_set *);
+
+/* What a run showed. */
+struct iq_rig_seen {
+    uint32_t batch; /* largest of a computed position */
+    uint32_t padded, mixed,
+        chunks;        /* watched: steps with captured > batch; prompts beside decodes; prompts in parts */
+    uint32_t tempered; /* watched: calls of the temper op */
+    uint32_t fired, rows, changed; /* firing log: records, rows, rows with another bit */
+    uint32_t batches_fired[64];    /* records by batch */
+    uint64_t clock_us;             /* virtual time of the last step, watched */
+};
+
+struct iq_rig {
+    struct iq_engine *engine;
+    const struct iq_request *request;
+    uint32_t n;
+    struct iq_rig_seen seen;
+    const struct iq_selector *faults;
+    struct iq_sink also; /* gets every record too */
+    struct iq_sink sink;
+    struct iq_selector spy;
+};
+
+/* faults NULL: none. watch: every dispatch goes through a selector that picks nothing of its own. also NULL: none. */
+void iq_rig_run(struct iq_rig *, const struct iq_model *, const struct iq_engine_config *,
+                const struct iq_request *, uint32_t n, const struct iq_selector *faults, bool watch,
+                const struct iq_sink *also);
+void iq_rig_close(struct iq_rig *);
+const struct iq_output *iq_rig_output(const struct iq_rig *, uint32_t i);
+
+/* True when request i of `a` and request j of `b` have the same tokens, chain, positions and candidates. `why` says
+ * what differs first. */
+bool iq_rig_same(const struct iq_rig *a, uint32_t i, const struct iq_rig *b, uint32_t j, char why[256]);
+/* Requests of `b`, matched by index, whose answers are not `a`'s. */
+uint32_t iq_rig_differing(const struct iq_rig *a, const struct iq_rig *b);
+
+#endif
