@@ -38,6 +38,24 @@ static int print(struct iq_call *call, const struct iq_finding *f, struct iq_err
     return status;
 }
 
+/* The command line that makes the subject again, as far as its manifest tells. */
+static void set_replay(struct iq_finding *f, const struct iq_call *call, const struct iq_trace *subject)
+{
+    struct iq_buf b = IQ_BUF(1 << 16);
+    cJSON *manifest;
+    const char *path = NULL;
+    if (f->replay ||
+        iq_json_parse(subject->manifest, subject->manifest_len, "manifest", &manifest, NULL) != IQ_OK)
+        return;
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(manifest, "model");
+    if (cJSON_IsObject(model)) iq_json_str_opt(model, "path", "manifest: model", &path, NULL);
+    iq_buf_printf(&b, "inquest run --model '%s' --again %s --store '%s' --name again", path ? path : "MODEL",
+                  f->subject, iq_arg_str(call, "store"));
+    f->replay = b.failed ? NULL : b.data; /* moved: the finding frees it */
+    if (b.failed) iq_buf_free(&b);
+    iq_json_free(manifest);
+}
+
 static int compare(struct iq_call *call, const struct iq_trace *golden, const struct iq_trace *subject,
                    struct iq_err *err)
 {
@@ -51,7 +69,10 @@ static int compare(struct iq_call *call, const struct iq_trace *golden, const st
     IQ_TRY(iq_judge_open(subject->manifest, subject->manifest_len, &judge, err));
     bool vitro = iq_arg_on(call, "vitro");
     int status = iq_compare(golden, subject, &policy, vitro ? iq_judge_suspect : NULL, &judge, &f, err);
-    if (status == IQ_OK) status = print(call, f, err);
+    if (status == IQ_OK) {
+        set_replay(f, call, subject);
+        status = print(call, f, err);
+    }
     if (status == IQ_OK && (mask >> f->label & 1))
         call->verdict = IQ_FOUND;
     else if (status == IQ_OK && f->label == IQ_LABEL_INCONCLUSIVE)

@@ -18,28 +18,42 @@ struct job {
     struct iq_err *err;
 };
 
-/* ---- prompts and settings of a recorded golden ---- */
+/* ---- prompts, settings and plan of a recorded run ---- */
 
-static int from_golden(struct job *j, const char *name, struct iq_err *err)
+static int read_manifest(struct job *j, const char *text, size_t len, bool again, struct iq_err *err)
+{
+    cJSON *manifest;
+    const char *golden = NULL;
+    IQ_TRY(iq_json_parse(text, len, "the recorded manifest", &manifest, err));
+    const cJSON *engine = cJSON_GetObjectItemCaseSensitive(manifest, "engine");
+    const cJSON *plan = cJSON_GetObjectItemCaseSensitive(manifest, "plan");
+    int status =
+        engine ? iq_settings_json(engine, "the recorded manifest: engine", &j->trial.settings, err) : IQ_OK;
+    if (status == IQ_OK && again)
+        status = iq_json_str_opt(manifest, "golden", "the recorded manifest", &golden, err);
+    if (golden) snprintf(j->golden, sizeof j->golden, "%s", golden);
+    if (status == IQ_OK && again && plan) {
+        status = iq_plan_parse(plan, "the recorded manifest: plan", &j->plan, NULL, err);
+        j->trial.plan = &j->plan;
+    }
+    iq_json_free(manifest);
+    return status;
+}
+
+/* `again`: the run itself is to be repeated; otherwise it is a golden, whose prompts and settings are taken. */
+static int from_run(struct job *j, const char *name, bool again, struct iq_err *err)
 {
     struct iq_trace t = {0};
     struct iq_request_end end;
-    cJSON *manifest = NULL;
     int status;
     IQ_TRY(iq_store_trace(j->store, name, &t, err));
-    snprintf(j->golden, sizeof j->golden, "%s", t.id);
-    j->trial.golden = j->golden;
+    if (!again) snprintf(j->golden, sizeof j->golden, "%s", t.id);
     for (uint32_t at = 0; (status = t.request(t.self, at, &end, err)) == IQ_OK; at = end.request + 1)
         if ((status = iq_prompts_recorded(end.id, end.params, end.ids, end.n_prompt, &j->prompts, err)) !=
             IQ_OK)
             break;
-    if (status == IQ_NOT_FOUND)
-        status = iq_json_parse(t.manifest, t.manifest_len, "golden's manifest", &manifest, err);
-    if (status == IQ_OK) {
-        const cJSON *engine = cJSON_GetObjectItemCaseSensitive(manifest, "engine");
-        if (engine) status = iq_settings_json(engine, "golden's manifest: engine", &j->trial.settings, err);
-    }
-    iq_json_free(manifest);
+    if (status == IQ_NOT_FOUND) status = read_manifest(j, t.manifest, t.manifest_len, again, err);
+    if (j->golden[0]) j->trial.golden = j->golden;
     iq_trace_close(&t);
     return status;
 }
@@ -47,18 +61,23 @@ static int from_golden(struct job *j, const char *name, struct iq_err *err)
 static int gather(struct job *j, struct iq_err *err)
 {
     const struct iq_call *call = j->call;
-    const char *golden = iq_arg_str(call, "golden"), *plan = iq_arg_str(call, "plan"),
-               *store = iq_arg_str(call, "store");
+    const char *golden = iq_arg_str(call, "golden"), *again = iq_arg_str(call, "again");
+    const char *plan = iq_arg_str(call, "plan"), *store = iq_arg_str(call, "store");
     iq_settings_init(&j->trial.settings);
-    if ((golden || iq_arg_given(call, "name")) && !store)
-        return iq_fail(err, IQ_USAGE, "--golden and --name need --store DIR");
+    if ((golden || again || iq_arg_given(call, "name")) && !store)
+        return iq_fail(err, IQ_USAGE, "--golden, --again and --name need --store DIR");
+    if (again && (golden || plan)) return iq_fail(err, IQ_USAGE, "--again brings its own golden and plan");
     if (store) {
-        struct iq_store_options o = {.create = !golden};
+        struct iq_store_options o = {.create = !golden && !again};
         IQ_TRY(iq_store_open(store, &o, &j->store, err));
     }
-    if (golden && (iq_arg_str(call, "prompt") || iq_arg_str(call, "prompts")))
-        return iq_fail(err, IQ_USAGE, "--golden brings its own prompts; leave --prompt and --prompts out");
-    IQ_TRY(golden ? from_golden(j, golden, err) : iq_run_prompts(call, &j->prompts, err));
+    if ((golden || again) && (iq_arg_str(call, "prompt") || iq_arg_str(call, "prompts")))
+        return iq_fail(err, IQ_USAGE,
+                       "a recorded run brings its own prompts; leave --prompt and --prompts out");
+    if (golden || again)
+        IQ_TRY(from_run(j, golden ? golden : again, again != NULL, err));
+    else
+        IQ_TRY(iq_run_prompts(call, &j->prompts, err));
     if (plan) {
         IQ_TRY(iq_plan_load(plan, &j->plan, &j->trial.settings, err));
         j->trial.plan = &j->plan;
@@ -132,6 +151,10 @@ static const struct iq_flag flags[] = {
      .type = IQ_FLAG_STRING,
      .meta = "RUN",
      .help = "take prompts and settings from this run of the store"},
+    {.name = "again",
+     .type = IQ_FLAG_STRING,
+     .meta = "RUN",
+     .help = "repeat this run of the store: its prompts, settings and faults"},
     {.name = "plan",
      .type = IQ_FLAG_STRING,
      .meta = "FILE",

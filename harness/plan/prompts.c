@@ -201,6 +201,21 @@ int iq_prompts_read(const char *path, const struct iq_prompt_defaults *d, struct
     return status == IQ_OK ? check_unique(p, path, err) : status;
 }
 
+int iq_prompts_list(cJSON *list, const char *where, const struct iq_prompt_defaults *d, struct iq_prompts *p,
+                    struct iq_err *err)
+{
+    cJSON *line;
+    char at[512];
+    if (!cJSON_IsArray(list) || !list->child)
+        return iq_fail(err, IQ_FORMAT, "%s: expected a list of prompts", where);
+    cJSON_ArrayForEach(line, list)
+    {
+        snprintf(at, sizeof at, "%.400s[%u]", where, p->n);
+        IQ_TRY(read_line(line, at, d, p, err));
+    }
+    return check_unique(p, where, err);
+}
+
 int iq_prompts_one(const char *text, const struct iq_prompt_defaults *d, struct iq_prompts *all,
                    struct iq_err *err)
 {

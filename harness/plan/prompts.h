@@ -36,6 +36,9 @@ struct iq_prompts {
 
 int iq_prompts_read(const char *path, const struct iq_prompt_defaults *, struct iq_prompts *,
                     struct iq_err *err);
+/* Lines that are parsed already, as a list of objects, which is used up: their messages move into the prompts. */
+int iq_prompts_list(cJSON *list, const char *where, const struct iq_prompt_defaults *, struct iq_prompts *,
+                    struct iq_err *err);
 /* One prompt by text: a chat question, or raw text when defaults->raw or defaults->score. */
 int iq_prompts_one(const char *text, const struct iq_prompt_defaults *, struct iq_prompts *,
                    struct iq_err *err);

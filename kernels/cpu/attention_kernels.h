@@ -80,6 +80,13 @@ INLINE float across_max(vf max)
     return greater(greater(four[0], four[1]), greater(four[2], four[3]));
 }
 
+/* Keeps a loaded vector in its register: the compiler would rather load it again as an operand of each fma. */
+#if VL > 4
+#define v_pin(v) __asm__("" : "+v"(v))
+#else
+#define v_pin(v) (void)(v)
+#endif
+
 /* Few rows (decode) wait for memory: they ask for the next block while they work on one. Many rows have it in cache. */
 #define AHEAD(R) ((R) <= 9)
 
@@ -90,7 +97,11 @@ INLINE void score(const int R, const int W, const float *q, const float *const *
     vf acc[TILE * 4], key[4];
     UNROLL for (int i = 0; i < R * W; i++) acc[i] = v_set1(0);
     for (uint32_t d = 0; d < dims; d++, q++) {
-        UNROLL for (int w = 0; w < W; w++) key[w] = v_load(k[w] + (size_t)d * IQ_KV_BLOCK);
+        UNROLL for (int w = 0; w < W; w++)
+        {
+            key[w] = v_load(k[w] + (size_t)d * IQ_KV_BLOCK);
+            v_pin(key[w]);
+        }
         if (AHEAD(R)) {
             UNROLL for (int w = 0; w < W; w++) __builtin_prefetch(next[w] + (size_t)d * IQ_KV_BLOCK);
         }
@@ -118,7 +129,11 @@ INLINE void mix(const int R, const int W, const struct reach *k, uint32_t lo, ui
         end = end < hi ? end : hi;
         const float *v = reach_v(k, key) + e, *next = reach_v(k, end < hi ? end : key) + e;
         for (; key < end; key++, v += k->dim, next += k->dim, weight++) {
-            UNROLL for (int w = 0; w < W; w++) value[w] = v_load(v + w * VL);
+            UNROLL for (int w = 0; w < W; w++)
+            {
+                value[w] = v_load(v + w * VL);
+                v_pin(value[w]);
+            }
             if (AHEAD(R)) { UNROLL for (int w = 0; w < W; w++) __builtin_prefetch(next + w * VL); }
             UNROLL for (int r = 0; r < R; r++)
             {

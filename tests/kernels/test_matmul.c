@@ -46,33 +46,32 @@ static uint32_t random_rows_count(struct random *r, uint32_t i)
     return i % 97 == 96 ? 190 + below(r, 250) : i % 3 ? 1 + below(r, 7) : 1 + below(r, 40);
 }
 
-static struct call random_call(struct random *r, uint32_t i)
+static void random_call(struct random *r, uint32_t i, struct call *c)
 {
     static const uint32_t units[] = {128, 192, 64, 256, 320, 24};
-    struct call c = {.m = {.rows = random_rows_count(r, i), .parts = 1 + below(r, PARTS_MAX)}};
+    *c = (struct call){.m = {.rows = random_rows_count(r, i), .parts = 1 + below(r, PARTS_MAX)}};
     int odd = below(r, 2);
     size_t width = 0;
-    c.m.act = i % 11 == 3 ? IQ_ACT_BF16 : i % 11 == 7 ? IQ_ACT_F16 : IQ_ACT_F32;
-    c.bias = malloc(sizeof(float[256]));
-    for (int o = 0; o < 256; o++) c.bias[o] = value(r, odd);
-    for (uint32_t p = 0; p < c.m.parts; p++) {
+    c->m.act = i % 11 == 3 ? IQ_ACT_BF16 : i % 11 == 7 ? IQ_ACT_F16 : IQ_ACT_F32;
+    c->bias = malloc(sizeof(float[256]));
+    for (int o = 0; o < 256; o++) c->bias[o] = value(r, odd);
+    for (uint32_t p = 0; p < c->m.parts; p++) {
         enum iq_format f = (enum iq_format)((i + p * below(r, 2)) % IQ_FORMATS);
         uint32_t n = 1 + below(r, 200), k = random_k(r, i, f), x_at = below(r, 3) ? 0 : below(r, 40);
         uint8_t *raw = random_rows(r, f, n, k, odd);
-        c.w[p] = packed(f, n, k, units[below(r, 6)], raw);
+        c->w[p] = packed(f, n, k, units[below(r, 6)], raw);
         free(raw);
         size_t ldy = n + below(r, 3);
-        c.y_floats[p] = c.m.rows * ldy;
-        c.y[p] = malloc(c.y_floats[p] * sizeof(float));
-        c.m.part[p] = (struct iq_matmul_part){
-            .w = &c.w[p], .y = c.y[p], .ldy = ldy, .x_at = x_at, .bias = below(r, 3) ? NULL : c.bias};
+        c->y_floats[p] = c->m.rows * ldy;
+        c->y[p] = malloc(c->y_floats[p] * sizeof(float));
+        c->m.part[p] = (struct iq_matmul_part){
+            .w = &c->w[p], .y = c->y[p], .ldy = ldy, .x_at = x_at, .bias = below(r, 3) ? NULL : c->bias};
         if (x_at + k > width) width = x_at + k;
     }
-    c.m.ldx = width + below(r, 3);
-    c.x = malloc(c.m.rows * c.m.ldx * sizeof(float));
-    for (size_t j = 0; j < c.m.rows * c.m.ldx; j++) c.x[j] = value(r, odd);
-    c.m.x = c.x;
-    return c;
+    c->m.ldx = width + below(r, 3);
+    c->x = malloc(c->m.rows * c->m.ldx * sizeof(float));
+    for (size_t j = 0; j < c->m.rows * c->m.ldx; j++) c->x[j] = value(r, odd);
+    c->m.x = c->x;
 }
 
 static void free_call(struct call *c)
@@ -116,7 +115,8 @@ START_TEST(every_instruction_set_and_thread_count_gives_the_references_bits)
     for (int t = 1; t < THREADS; t++) ck_assert_int_eq(iq_pool_open(t + 1, &exec[t].pool, NULL), IQ_OK);
     for (uint32_t i = 0; i < cases; i++) {
         struct random r = {iq_mix64(seed + i), 0};
-        struct call c = random_call(&r, i);
+        struct call c;
+        random_call(&r, i, &c);
         for (uint32_t p = 0; p < c.m.parts; p++) memset(c.y[p], 0x55, c.y_floats[p] * sizeof(float));
         run(&iq__matmul_reference, &exec[0], &c.m);
         for (int v = 0; v < FAST; v++)

@@ -1,0 +1,159 @@
+#define _GNU_SOURCE
+#include "harness/incidents/replay.h"
+
+#include "golden/compare.h"
+#include "harness/trial/judge.h"
+#include "harness/trial/record.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct job {
+    struct iq_incident *incident;
+    const struct iq_replay_options *options;
+    struct iq_store *store;
+    struct iq_replay *out;
+};
+
+/* ---- runs ---- */
+
+static int record(struct job *j, unsigned set, const struct iq_settings *settings, const struct iq_plan *plan,
+                  const char *name, struct iq_recorded *done, struct iq_err *err)
+{
+    struct iq_trial t = {.model = j->options->model,
+                         .settings = *settings,
+                         .prompts = &j->incident->set[set].prompts,
+                         .plan = plan,
+                         .golden = plan ? j->out->golden[set] : NULL};
+    struct iq_record r = {
+        .store = j->store, .mode = plan ? IQ_WRITE_TRIAL : IQ_WRITE_GOLDEN, .name = name, .move_name = true};
+    return iq_record_run(&t, &r, NULL, done, err);
+}
+
+static int record_golden(struct job *j, unsigned set, struct iq_err *err)
+{
+    char name[IQ_STORE_NAME + 1];
+    struct iq_recorded done;
+    int n = snprintf(name, sizeof name, "%s/golden", j->incident->name);
+    if (set) snprintf(name + n, sizeof name - (size_t)n, "-%u", set);
+    IQ_TRY(record(j, set, &j->incident->settings, NULL, name, &done, err));
+    memcpy(j->out->golden[set], done.run, sizeof done.run);
+    return IQ_OK;
+}
+
+static int compare(const struct iq_trace *golden, const struct iq_trace *subject, struct iq_finding **out,
+                   struct iq_err *err)
+{
+    struct iq_policy policy = IQ_POLICY_DEFAULT;
+    struct iq_judge judge;
+    policy.show_fired = true;
+    int status = iq_judge_open(subject->manifest, subject->manifest_len, &judge, err);
+    if (status == IQ_OK) status = iq_compare(golden, subject, &policy, iq_judge_suspect, &judge, out, err);
+    iq_judge_close(&judge);
+    return status;
+}
+
+static int find(struct job *j, unsigned set, struct iq_arm_result *r, struct iq_err *err)
+{
+    struct iq_trace golden = {0}, subject = {0};
+    int status = iq_store_trace(j->store, j->out->golden[set], &golden, err);
+    if (status == IQ_OK) status = iq_store_trace(j->store, r->run, &subject, err);
+    if (status == IQ_OK) status = compare(&golden, &subject, &r->finding, err);
+    iq_trace_close(&golden);
+    iq_trace_close(&subject);
+    return status;
+}
+
+static int run_arm(struct job *j, unsigned i, struct iq_err *err)
+{
+    const struct iq_arm *arm = &j->incident->arm[i];
+    struct iq_arm_result *r = &j->out->arm[i];
+    char name[IQ_STORE_NAME + 1];
+    struct iq_recorded done;
+    snprintf(name, sizeof name, "%s/%s", j->incident->name, arm->name);
+    IQ_TRY(record(j, arm->set, &arm->settings, &arm->plan, name, &done, err));
+    memcpy(r->run, done.run, sizeof r->run);
+    IQ_TRY(find(j, arm->set, r, err));
+    IQ_TRY(iq_predict_check(arm->predict, r->finding, r->check, &r->n_checks, err));
+    r->held = true;
+    for (unsigned c = 0; c < r->n_checks; c++) r->held &= r->check[c].held;
+    return IQ_OK;
+}
+
+static int run_all(struct job *j, struct iq_err *err)
+{
+    struct iq_store_options o = {.create = true};
+    IQ_TRY(iq_store_open(j->options->store, &o, &j->store, err));
+    for (unsigned i = 0; i < j->incident->n_sets; i++) IQ_TRY(record_golden(j, i, err));
+    j->out->held = true;
+    for (unsigned i = 0; i < j->incident->n_arms; i++) {
+        int status = run_arm(j, i, err);
+        if (status != IQ_OK) {
+            iq_err_prefix(err, "arm %s: ", j->incident->arm[i].name);
+            return status;
+        }
+        j->out->held &= j->out->arm[i].held;
+        if (j->options->told) j->options->told(j->options->self, i);
+    }
+    return IQ_OK;
+}
+
+/* ---- a store for one replay ---- */
+
+static int scratch_make(char *path, size_t size, struct iq_err *err)
+{
+    const char *top = getenv("TMPDIR");
+    if (!top || !*top) top = P_tmpdir;
+    if (snprintf(path, size, "%s/inquest-replay-XXXXXX", top) >= (int)size || !mkdtemp(path))
+        return iq_fail(err, IQ_IO, "%s: no folder can be made for the store: %s; name one with --store", top,
+                       strerror(errno));
+    return IQ_OK;
+}
+
+/* A store is a flat folder. */
+static void scratch_remove(const char *path)
+{
+    DIR *dir = opendir(path);
+    for (const struct dirent *e; dir && (e = readdir(dir));) unlinkat(dirfd(dir), e->d_name, 0);
+    if (dir) closedir(dir);
+    rmdir(path);
+}
+
+int iq_replay_run(struct iq_incident *incident, const struct iq_replay_options *options, struct iq_replay *out,
+                  struct iq_err *err)
+{
+    struct iq_replay_options o = *options;
+    struct job j = {.incident = incident, .options = &o, .out = out};
+    char scratch[4096];
+    *out = (struct iq_replay){.incident = incident};
+    out->arm = calloc(incident->n_arms, sizeof *out->arm);
+    out->golden = calloc(incident->n_sets, sizeof *out->golden);
+    if (!out->arm || !out->golden) {
+        iq_replay_free(out);
+        return iq_fail(err, IQ_MEMORY, "no memory for %u arms", incident->n_arms);
+    }
+    if (!options->store) {
+        IQ_TRY(scratch_make(scratch, sizeof scratch, err));
+        o.store = scratch;
+    }
+    int status = run_all(&j, err);
+    iq_store_close(j.store);
+    if (!options->store) scratch_remove(scratch);
+    return status;
+}
+
+void iq_replay_free(struct iq_replay *r)
+{
+    for (unsigned i = 0; r->arm && i < r->incident->n_arms; i++) {
+        iq_finding_free(r->arm[i].finding);
+        for (unsigned c = 0; c < r->arm[i].n_checks; c++) iq_check_free(&r->arm[i].check[c]);
+    }
+    free(r->arm);
+    free(r->golden);
+    *r = (struct iq_replay){0};
+}
