@@ -1,3 +1,4 @@
+/* A step of the engine: prefix hits, rows, forward, what the rows predict. */
 #include "engine/engine_state.h"
 
 #include <math.h>
@@ -41,6 +42,7 @@ int iq__engine_admit(void *ctx, struct iq_seat *seat, struct iq_err *err)
                          .attempt = seat->attempt,
                          .seed = r->seed};
     e->step.batch = e->schedule.n_running;
+    e->step.clock_us = e->schedule.clock_us;
     e->step.evictions = e->kv.evictions;
     struct iq_site site = {.op = IQ_OP_PREFIX,
                            .layer = IQ_NO_LAYER,
@@ -240,9 +242,9 @@ static void log_step(struct iq_engine *e)
 {
     const struct iq_schedule *s = &e->schedule;
     iq_buf_put(&e->trajectory, s->step ? ",[" : "[", s->step ? 2 : 1);
-    for (uint32_t i = 0; i < s->shares; i++)
-        iq_buf_printf(&e->trajectory, "%s[%u,%u]", i ? "," : "", (uint32_t)(s->share[i].seat - s->seat),
-                      s->share[i].tokens);
+    for (uint32_t i = 0; i < s->events; i++)
+        iq_buf_printf(&e->trajectory, "%s[%u,%u]", i ? "," : "", (uint32_t)(s->event[i].seat - s->seat),
+                      s->event[i].tokens);
     iq_buf_put(&e->trajectory, "]", 1);
 }
 

@@ -32,7 +32,9 @@ struct iq_engine_config {
     enum iq_level level; /* what is digested; the sink decides what is kept */
     bool untraced;       /* nothing is digested at all: outputs have no chain (benchmarks) */
     uint32_t top; /* candidates that the top-k op returns, at least IQ_TOP: one number for the whole run */
-    const cJSON *trajectory; /* recorded steps to follow, or NULL: [[[request, tokens], ...], ...] */
+    /* Recorded steps to follow, or NULL: [[[request, tokens], ...], ...]. 0 tokens: it was preempted for want of room
+     * for itself. */
+    const cJSON *trajectory;
 };
 #define IQ_ENGINE_CONFIG                                                                                     \
     ((struct iq_engine_config){                                                                              \
@@ -61,15 +63,16 @@ struct iq_output {
     uint32_t top;                       /* candidates kept per generated token */
     const uint32_t *top_id;             /* (n_ids - n_prompt, top) */
     const float *top_logit;
-    const double
-        *nll; /* (n_prompt): nats of each prompt token given those before; [0] is 0. NULL unless scored */
+    /* (n_prompt): nats of each prompt token given those before; [0] is 0. NULL unless scored. */
+    const double *nll;
     uint32_t cached;   /* prompt tokens that a prefix hit brought */
     uint32_t attempts; /* times that it was preempted */
 };
 
 struct iq_engine_stats {
-    uint64_t steps, tokens, generated, preemptions,
-        hits;          /* tokens: rows computed; hits: prompt tokens reused */
+    uint64_t steps, generated, preemptions;
+    uint64_t tokens;   /* rows computed */
+    uint64_t hits;     /* prompt tokens reused */
     uint64_t clock_us; /* virtual time at the end */
 };
 

@@ -123,6 +123,9 @@ static int run(const struct pass *p, enum iq_op_id op, uint32_t rank, const void
     struct iq_site site = site_of(p, op, rank);
     int status = iq_dispatch(&p->f->exec, &site, args);
     if (status == IQ_OK) return IQ_OK;
+    if (op == IQ_OP_SAMPLE && status == IQ_NOT_FOUND)
+        return iq_fail(p->err, IQ_CRASHED, "step %llu: no token can be sampled: a row's logits are all NaN",
+                       (unsigned long long)p->b->step.step);
     if (p->layer == IQ_NO_LAYER)
         return iq_fail(p->err, status, "step %llu: %s failed: %s", (unsigned long long)p->b->step.step,
                        iq_op_name(op), iq_status_text(status));
@@ -355,7 +358,8 @@ static bool gather(struct pass *p)
         f->temperature[i] = row->temperature;
         f->top_p[i] = row->top_p;
         f->min_p[i] = row->min_p;
-        f->top_k[i] = row->top_k;
+        f->top_k[i] =
+            row->top_k < f->k ? row->top_k : f->k; /* k is smaller only where it is the vocabulary */
         f->seed[i] = row->seed;
         temper |= row->temperature != 0 && row->temperature != 1;
     }

@@ -122,8 +122,8 @@ static void neighbours(struct iq_graph *g, const struct iq_model_config *c)
     for (int op = 0; op < IQ_OPS; op++) g->prev[op] = g->next[op] = IQ_OP_NONE;
     for (int op = IQ_OP_EMBED; op < IQ_OPS; op++) {
         if ((op == IQ_OP_Q_NORM || op == IQ_OP_K_NORM) && !c->qk_norm) continue;
-        if (op == IQ_OP_TEMPER)
-            continue; /* in a step's head only when a row asks for it: iq_forward says so then */
+        /* In a step's head only when a row asks for it: iq_forward says so then. */
+        if (op == IQ_OP_TEMPER) continue;
         g->prev[op] = before;
         if (before != IQ_OP_NONE) g->next[before] = (enum iq_op_id)op;
         before = (uint16_t)op;

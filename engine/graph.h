@@ -14,8 +14,8 @@
 struct iq_graph {
     struct iq_node *node;
     uint32_t nodes;
-    uint16_t
-        *first; /* [op][layer + 1]: node of the op's point 0 as a whole row (rank 0's for partial sums) */
+    /* [op][layer + 1]: node of the op's point 0 as a whole row (rank 0's for partial sums). */
+    uint16_t *first;
     uint16_t *chain; /* nodes of the chain, ascending */
     uint32_t chains;
     uint32_t layers;

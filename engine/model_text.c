@@ -13,8 +13,8 @@ int iq_model_digest(struct iq_model *m, struct iq_err *err)
     for (size_t i = 0; i < files; i++) {
         const char *path = iq_model_file_path(m->file, i);
         size_t n = strlen(path);
-        if (n > 5 && !strcmp(path + n - 5, ".json"))
-            continue; /* their contents are in the config and the contract */
+        /* What a .json says is in the config and the contract. */
+        if (n > 5 && !strcmp(path + n - 5, ".json")) continue;
         int status = iq_model_file_sha256(m->file, i, hex, err);
         if (status != IQ_OK) {
             iq_buf_free(&all);

@@ -1,3 +1,4 @@
+/* Opening and closing an engine: requests are checked, memory is sized by them. */
 #include "engine/engine_state.h"
 
 #include <stdlib.h>
@@ -44,7 +45,8 @@ static int survey(struct iq_engine *e, uint32_t *blocks, struct iq_err *err)
     *blocks = e->config.kv_blocks ? e->config.kv_blocks
                                   : needed * (e->config.batch < e->n ? e->config.batch : e->n);
     if (!e->config.kv_blocks && e->config.prefix_cache)
-        *blocks *= 2; /* room for prefixes that nobody holds */
+        *blocks *= 2;          /* room for prefixes that nobody holds */
+    if (!*blocks) *blocks = 1; /* no requests at all */
     if (*blocks < needed)
         return iq_fail(err, IQ_LIMIT, "--kv-blocks %u: the longest request needs %u blocks of %u positions",
                        *blocks, needed, IQ_KV_BLOCK);
@@ -67,7 +69,8 @@ static int open_seats(struct iq_engine *e, struct iq_err *err)
     s->seat = calloc(e->n ? e->n : 1, sizeof *s->seat);
     s->running = calloc(e->config.batch, sizeof(struct iq_seat *));
     s->share = calloc(e->config.batch, sizeof *s->share);
-    if (!s->seat || !s->running || !s->share)
+    s->event = calloc(2 * (size_t)e->config.batch, sizeof *s->event);
+    if (!s->seat || !s->running || !s->share || !s->event)
         return iq_fail(err, IQ_MEMORY, "no memory for %u requests", e->n);
     s->n = e->n;
     for (uint32_t i = 0; i < e->n; i++) {
@@ -181,6 +184,7 @@ void iq_engine_close(struct iq_engine *e)
     free(e->schedule.seat);
     free(e->schedule.running);
     free(e->schedule.share);
+    free(e->schedule.event);
     free(e->row);
     free(e->seq);
     free(e->of_row);

@@ -1,4 +1,6 @@
+/* Packing the weights into panels. */
 #include "engine/model_parts.h"
+#include "kernels/base/grow.h"
 #include "kernels/base/pool.h"
 
 #include <stdatomic.h>
@@ -32,26 +34,14 @@ struct pack {
 
 static int put_job(struct pack *p, struct job job, struct iq_err *err)
 {
-    if (p->jobs == p->cap) {
-        size_t cap = p->cap ? 2 * p->cap : 1024;
-        struct job *grown = realloc(p->job, cap * sizeof *grown);
-        if (!grown) return iq_fail(err, IQ_MEMORY, "no memory to plan the packing of the weights");
-        p->job = grown;
-        p->cap = cap;
-    }
+    IQ_TRY(iq_grow(&p->job, &p->cap, p->jobs + 1, sizeof *p->job, err));
     p->job[p->jobs++] = job;
     return IQ_OK;
 }
 
 static int put_matrix(struct pack *p, const struct iq_matrix *matrix, struct iq_err *err)
 {
-    if (p->matrices == p->matrix_cap) {
-        size_t cap = p->matrix_cap ? 2 * p->matrix_cap : 512;
-        const struct iq_matrix **grown = realloc(p->matrix, cap * sizeof *grown);
-        if (!grown) return iq_fail(err, IQ_MEMORY, "no memory to plan the packing of the weights");
-        p->matrix = grown;
-        p->matrix_cap = cap;
-    }
+    IQ_TRY(iq_grow(&p->matrix, &p->matrix_cap, p->matrices + 1, sizeof *p->matrix, err));
     p->matrix[p->matrices++] = matrix;
     return IQ_OK;
 }
@@ -158,6 +148,13 @@ static void work(void *ctx, int part, int parts)
     }
 }
 
+/* A fault maps pages around the one it needs: those of tensors that were let go before. Measured: a tenth of the file. */
+static void release_all(const struct pack *p)
+{
+    for (size_t i = 0; i < p->jobs; i++)
+        if (!p->job[i].row) iq_model_tensor_release(p->m->file, p->job[i].tensor);
+}
+
 /* The digest of all that will be computed with. */
 static void seal(struct pack *p)
 {
@@ -184,6 +181,7 @@ int iq__model_pack(struct iq_model *m, uint32_t threads, struct iq_err *err)
         status = atomic_load(&p.status);
     }
     iq_pool_close(pool);
+    release_all(&p);
     if (status == IQ_OK) seal(&p);
     if (status == IQ_OK && m->config.tied) m->head = m->embed;
     free(p.job);

@@ -95,6 +95,8 @@ int iq_recorder_attached(struct iq_recorder *rec, struct iq_seat *seat, const st
         uint32_t block = seat->blocks[pos / IQ_KV_BLOCK], slot = pos % IQ_KV_BLOCK;
         struct iq_digest *cells = rec->tap.cells; /* row 0 is free between steps */
         memcpy(cells, rec->kv->cells[block] + (size_t)slot * g->nodes, g->nodes * sizeof *cells);
+        for (uint32_t n = 0; n < g->nodes; n++) /* the other request predicted here; this one does not */
+            if (g->node[n].flags & IQ_NODE_LOGITS) cells[n] = (struct iq_digest){0, 0};
         for (uint32_t l = 0; l < g->layers; l++)
             for (int v = 0; v < 2; v++)
                 cells[iq_graph_node(g, IQ_OP_KV_WRITE, l) + v] =
@@ -110,6 +112,7 @@ int iq_recorder_attached(struct iq_recorder *rec, struct iq_seat *seat, const st
                                 .body = body(rec, cells)};
         IQ_TRY(give_cells(rec, &p, cells, err));
         IQ_TRY(give_position(rec, seat, &p, err));
+        memset(cells, 0, g->nodes * sizeof *cells);
     }
     return IQ_OK;
 }

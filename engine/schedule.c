@@ -60,9 +60,10 @@ static uint32_t wanted(const struct iq_schedule *s, const struct iq_seat *seat)
 
 static bool give(struct iq_schedule *s, struct iq_seat *seat, uint32_t tokens)
 {
-    if (!reserve(s, seat, seat->computed + tokens)) return false;
-    s->share[s->shares++] = (struct iq_share){.seat = seat, .tokens = tokens};
-    return true;
+    bool room = reserve(s, seat, seat->computed + tokens);
+    if (room) s->share[s->shares++] = (struct iq_share){.seat = seat, .tokens = tokens};
+    s->event[s->events++] = (struct iq_share){.seat = seat, .tokens = room ? tokens : 0};
+    return room;
 }
 
 /* The waiting request that comes next: earliest arrival, then lowest index. */
@@ -121,8 +122,22 @@ static int recorded_share(const struct iq_schedule *s, const cJSON *pair, uint64
     snprintf(where, sizeof where, "trajectory: step %u", s->step);
     if (!cJSON_IsArray(pair) || cJSON_GetArraySize(pair) != 2)
         return iq_fail(err, IQ_FORMAT, "%s: expected pairs [request, tokens]", where);
+    if (s->events == 2 * s->config->batch)
+        return iq_fail(err, IQ_FORMAT, "%s: more pairs than a batch of %u can make", where, s->config->batch);
     IQ_TRY(iq_json_item_u64(pair->child, 0, s->n - 1, where, request, err));
-    return iq_json_item_u64(pair->child->next, 1, s->budget, where, tokens, err);
+    return iq_json_item_u64(pair->child->next, 0, s->budget, where, tokens, err);
+}
+
+/* It asked for what it lacked, and no one could be preempted for it but itself. */
+static int give_up_recorded(struct iq_schedule *s, struct iq_seat *seat, uint32_t left, struct iq_err *err)
+{
+    bool shared = false;
+    for (uint32_t i = 0; i < s->shares; i++) shared |= s->share[i].seat == seat;
+    if (seat->state == IQ_RUNNING && !shared && left && !give(s, seat, min_u32(wanted(s, seat), left)))
+        return IQ_OK;
+    return iq_fail(err, IQ_MISMATCH,
+                   "trajectory: step %u preempts request %u, but it does not run or has room (--kv-blocks)",
+                   s->step, seat->index);
 }
 
 static int form_recorded(struct iq_schedule *s, struct iq_err *err)
@@ -138,11 +153,16 @@ static int form_recorded(struct iq_schedule *s, struct iq_err *err)
         uint64_t request, tokens;
         IQ_TRY(recorded_share(s, pair, &request, &tokens, err));
         struct iq_seat *seat = &s->seat[request];
+        if (!tokens) {
+            IQ_TRY(give_up_recorded(s, seat, left, err));
+            continue;
+        }
         if (seat->state == IQ_WAITING) {
             if (s->n_running == s->config->batch)
                 return iq_fail(err, IQ_MISMATCH,
                                "trajectory: step %u needs a batch of more than %u (--batch)", s->step,
                                s->config->batch);
+            if (seat->request->arrive_us > s->clock_us) s->clock_us = seat->request->arrive_us;
             IQ_TRY(admit(s, seat, err));
         }
         for (uint32_t i = 0; i < s->shares; i++)
@@ -166,7 +186,7 @@ static int form_recorded(struct iq_schedule *s, struct iq_err *err)
 
 int iq_schedule_form(struct iq_schedule *s, struct iq_err *err)
 {
-    s->shares = 0;
+    s->shares = s->events = 0;
     if (s->done == s->n) return IQ_OK;
     IQ_TRY(s->config->trajectory ? form_recorded(s, err) : form_greedily(s, err));
     if (!s->shares) return iq_fail(err, IQ_INTERNAL, "the scheduler formed an empty step");

@@ -56,6 +56,9 @@ struct iq_schedule {
     uint64_t clock_us, preemptions;
     struct iq_share *share; /* of the step being formed */
     uint32_t shares;
+    struct iq_share
+        *event; /* (2 * batch) for the trajectory: shares in order, and tokens 0 where a seat gave up */
+    uint32_t events;
     uint32_t step; /* ordinal of the next step, for the trajectory */
     /* Called when a request is admitted: finds its prefix and sets computed, cached and blocks. */
     int (*admit)(void *ctx, struct iq_seat *, struct iq_err *);

@@ -1,3 +1,4 @@
+/* Triggers at work: does this one hold at a site, for a row? */
 #include "faults/trigger_parts.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Triggers from JSON. */
 #include "faults/trigger_parts.h"
 
 #include <errno.h>

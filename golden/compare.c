@@ -1,4 +1,5 @@
 #include "golden/compare_state.h"
+#include "kernels/base/grow.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -34,11 +35,7 @@ static int table_fill(struct table *t, const struct iq_trace *g, struct iq_err *
     struct iq_request_end e;
     int rc;
     for (uint32_t at = 0; (rc = g->request(g->self, at, &e, err)) == IQ_OK;) {
-        if (t->n == t->cap) {
-            void *more = realloc(t->at, (t->cap = t->cap ? 2 * t->cap : 64) * sizeof *t->at);
-            if (!more) return iq_fail(err, IQ_MEMORY, "no memory for the list of requests");
-            t->at = more;
-        }
+        IQ_TRY(iq_grow(&t->at, &t->cap, t->n + 1, sizeof *t->at, err));
         t->at[t->n] = (struct known){.id = strdup(e.id), .request = e.request};
         if (!t->at[t->n].id) return iq_fail(err, IQ_MEMORY, "no memory for the list of requests");
         t->n++;

@@ -24,10 +24,10 @@
 #include "golden/trace.h"
 
 struct iq_policy {
-    float
-        tie_margin; /* a flip at a golden margin up to this is a tie; the float32 error of a logit is 5e-5 */
-    double
-        trigger_chance; /* a set of values is a trigger when chance alone would give it less often than this */
+    /* A flip at a golden margin up to this is a tie; the float32 error of a logit is 5e-5. */
+    float tie_margin;
+    /* A set of values is a trigger when chance alone would give it less often than this. */
+    double trigger_chance;
     uint32_t max_vitro; /* guilty ops that are judged in vitro */
     bool show_fired;    /* tell the firing log beside the verdict */
 };

@@ -1,5 +1,6 @@
 /* Rung 3: which op made the first wrong thing. */
 #include "golden/compare_state.h"
+#include "kernels/base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -188,21 +189,10 @@ static int body_judge(struct iq__compare *c, const struct pair *p)
     return head_judge(c, p, p->body);
 }
 
-static int grow(void *pp, size_t *cap, size_t need, size_t elem, struct iq_err *err)
-{
-    if (need <= *cap) return IQ_OK;
-    size_t want = *cap ? 2 * *cap : 64;
-    void *more = realloc(*(void **)pp, want * elem);
-    if (!more) return iq_fail(err, IQ_MEMORY, "no memory to compare prefix hits");
-    *(void **)pp = more;
-    *cap = want;
-    return IQ_OK;
-}
-
 /* A prefix hit with another body than golden's: judged at the end, when all that the subject computed is known. */
 static int hit_note(struct iq__compare *c, const struct pair *p)
 {
-    IQ_TRY(grow(&c->hit, &c->cap_hits, c->n_hits + 1, sizeof *c->hit, c->err));
+    IQ_TRY(iq_grow(&c->hit, &c->cap_hits, c->n_hits + 1, sizeof *c->hit, c->err));
     c->hit[c->n_hits++] = (struct iq__hit){
         .is = {p->prefix, p->s->body}, .first = site_of(p, 0, IQ_NO_LAYER, IQ_WHOLE), .tuple = p->tuple};
     bool known = false;
@@ -266,7 +256,7 @@ static int position_judge(struct iq__compare *c, struct pair *p)
     }
     IQ_TRY(judge(c, p, c->token, false, 0, IQ_NO_LAYER, IQ_WHOLE));
     if (!p->body) {
-        IQ_TRY(grow(&c->computed, &c->cap_computed, c->n_computed + 1, sizeof *c->computed, c->err));
+        IQ_TRY(iq_grow(&c->computed, &c->cap_computed, c->n_computed + 1, sizeof *c->computed, c->err));
         c->computed[c->n_computed++] = (struct iq__body){p->prefix, p->s->body};
     }
     return c->ops ? attempts_judge(c, p, same) : body_judge(c, p);

@@ -1,3 +1,4 @@
+/* What two manifests say about whether their runs may be compared. */
 #include "golden/compare_state.h"
 
 #include <stdio.h>

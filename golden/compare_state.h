@@ -8,8 +8,8 @@
 
 struct iq__tuple {
     uint32_t value[IQ_ATTRS];
-    uint64_t clean[2],
-        reused; /* positions without any difference: that predict nothing, that predict; prefix hits */
+    /* Positions without any difference: that predict nothing, that predict; prefix hits. */
+    uint64_t clean[2], reused;
 };
 struct iq__count {
     uint64_t evaluated, guilty, positions;

@@ -1,23 +1,12 @@
+/* Counts of guilt by op and by attributes of the batch, and the trigger that they show. */
 #include "golden/compare_state.h"
+#include "kernels/base/grow.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { TUPLES = 1 << 20, SET_MAX = 64 };
-
-static int grow(void *pp, size_t *cap, size_t need, size_t elem, struct iq_err *err)
-{
-    if (need <= *cap) return IQ_OK;
-    size_t want = *cap ? 2 * *cap : 16;
-    while (want < need) want *= 2;
-    char *more = realloc(*(void **)pp, want * elem);
-    if (!more) return iq_fail(err, IQ_MEMORY, "no memory to count differences");
-    memset(more + *cap * elem, 0, (want - *cap) * elem);
-    *(void **)pp = more;
-    *cap = want;
-    return IQ_OK;
-}
 
 static size_t slot_find(const struct iq__stats *s, const uint32_t value[IQ_ATTRS])
 {
@@ -55,7 +44,7 @@ int iq__stats_tuple(struct iq__stats *s, const struct iq_position *p, bool decod
     if (!s->slot[i]) {
         if (s->n_tuples >= TUPLES)
             return iq_fail(err, IQ_LIMIT, "more than %d combinations of batch and tokens", TUPLES);
-        IQ_TRY(grow(&s->tuple, &s->cap_tuples, s->n_tuples + 1, sizeof *s->tuple, err));
+        IQ_TRY(iq_grow(&s->tuple, &s->cap_tuples, s->n_tuples + 1, sizeof *s->tuple, err));
         memcpy(s->tuple[s->n_tuples++].value, value, sizeof value);
         s->slot[i] = (uint32_t)s->n_tuples;
     }
@@ -67,7 +56,7 @@ int iq__stats_op(struct iq__stats *s, const char *op, const char *kind, uint32_t
 {
     for (size_t i = 0; i < s->n_ops; i++)
         if (!strcmp(s->op[i].op, op)) return *out = (uint32_t)i, IQ_OK;
-    IQ_TRY(grow(&s->op, &s->cap_ops, s->n_ops + 1, sizeof *s->op, err));
+    IQ_TRY(iq_grow(&s->op, &s->cap_ops, s->n_ops + 1, sizeof *s->op, err));
     struct iq__op *o = &s->op[s->n_ops];
     memcpy(o->op, op, strnlen(op, sizeof o->op - 1));
     memcpy(o->kind, kind, strnlen(kind, sizeof o->kind - 1));
@@ -79,7 +68,7 @@ int iq__stats_add(struct iq__stats *s, uint32_t op, uint32_t tuple, uint64_t eva
                   struct iq_err *err)
 {
     struct iq__op *o = &s->op[op];
-    IQ_TRY(grow(&o->count, &o->cap, (size_t)tuple + 1, sizeof *o->count, err));
+    IQ_TRY(iq_grow(&o->count, &o->cap, (size_t)tuple + 1, sizeof *o->count, err));
     o->count[tuple].evaluated += evaluated;
     o->count[tuple].guilty += guilty;
     o->total += guilty;

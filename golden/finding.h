@@ -128,8 +128,8 @@ struct iq_finding {
     char prompts_note[240], weights_note[240], contract_note[240];
 
     /* rung 2 */
-    uint64_t requests, differing, missing,
-        extra; /* compared; with a bit that differs; only in golden; only in subject */
+    /* Compared; with a bit that differs; only in golden; only in subject. */
+    uint64_t requests, differing, missing, extra;
     uint64_t positions, positions_differing; /* compared; whose digests differ */
     uint64_t healed; /* differing requests whose last compared position is equal again */
     uint64_t nans, invalid_tokens;
@@ -150,10 +150,10 @@ struct iq_finding {
     uint64_t asked, golden_right, subject_right, lost, gained; /* exact matches of `expect` */
 
     bool show_fired;
-    uint64_t fired, fired_rows,
-        fired_changed; /* the subject's firing log: records, rows, rows whose bits changed */
-    char *replay;      /* command line from the subject's manifest, or NULL */
-    char crash[400];   /* the subject's message */
+    /* The subject's firing log: records, rows, rows whose bits changed. */
+    uint64_t fired, fired_rows, fired_changed;
+    char *replay;    /* command line from the subject's manifest, or NULL */
+    char crash[400]; /* the subject's message */
 };
 
 void iq_finding_free(struct iq_finding *);

@@ -1,3 +1,5 @@
+/* The LMDB environment: shared by all handles of a process, checked when it is opened. */
+#define _GNU_SOURCE
 #include "golden/store_env.h"
 #include "golden/store_pages.h"
 
@@ -145,6 +147,30 @@ static int tables_open(struct iq_store *s, bool create, struct iq_err *err)
     return rc ? iq__mdb_fail(s, rc, "opening", err) : IQ_OK;
 }
 
+/* LMDB maps lock.mdb and writes to it: on a full disk a page that has no block yet would be a SIGBUS. Where blocks can't
+ * be asked for (a read-only folder, a file system without fallocate) LMDB is left to itself. */
+static int lock_room(const struct iq_store *s, struct iq_err *err)
+{
+    enum { HEADER = 4096, SLOT = 64 };
+    const off_t want = HEADER + READERS * SLOT;
+    char file[4096];
+    struct stat st;
+    IQ_TRY(iq__file_in(s->path, "lock.mdb", file, err));
+    int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) return errno == ENOSPC || errno == EDQUOT ? iq__mdb_fail(s, errno, "opening", err) : IQ_OK;
+    bool whole = !fstat(fd, &st) && st.st_size >= want && (off_t)st.st_blocks * 512 >= st.st_size;
+    int why = whole || !fallocate(fd, 0, 0, want) ? 0 : errno;
+    close(fd);
+    if (why != ENOSPC && why != EDQUOT && why != EFBIG) return IQ_OK;
+    return iq__mdb_fail(s, why, "opening", err);
+}
+
+static bool lock_writable(const struct iq_store *s)
+{
+    char file[4096];
+    return iq__file_in(s->path, "lock.mdb", file, NULL) == IQ_OK && !access(file, R_OK | W_OK);
+}
+
 /* A map as large as address space allows: growing it later needs a moment without readers in this process. */
 static int lmdb_open(struct iq_store *s, bool create, struct iq_err *err)
 {
@@ -152,7 +178,7 @@ static int lmdb_open(struct iq_store *s, bool create, struct iq_err *err)
     uint64_t map = s->options.map_bytes ? s->options.map_bytes : MAP_FIRST;
     if (s->options.max_bytes && map > s->options.max_bytes) map = s->options.max_bytes;
     if (map < MAP_LEAST && !s->options.max_bytes) map = MAP_LEAST;
-    bool writable = true;
+    bool writable = true, locks = true;
     for (;;) {
         if (e->mdb) mdb_env_close(e->mdb);
         e->mdb = NULL;
@@ -160,11 +186,14 @@ static int lmdb_open(struct iq_store *s, bool create, struct iq_err *err)
         if (!rc) rc = mdb_env_set_maxdbs(e->mdb, IQ__DBS);
         if (!rc) rc = mdb_env_set_maxreaders(e->mdb, READERS);
         if (!rc) rc = mdb_env_set_mapsize(e->mdb, map);
-        if (!rc) rc = mdb_env_open(e->mdb, s->path, MDB_NOTLS | (writable ? 0 : MDB_RDONLY), 0666);
+        unsigned flags = MDB_NOTLS | (writable ? 0 : MDB_RDONLY) | (locks ? 0 : MDB_NOLOCK);
+        if (!rc) rc = mdb_env_open(e->mdb, s->path, flags, 0666);
         if (!rc) break;
-        if ((rc == EACCES || rc == EROFS) && writable && !create)
+        if ((rc == EACCES || rc == EROFS) && writable && !create) {
             writable = false;
-        else if (rc == ENOMEM && map > MAP_LEAST)
+            locks = lock_writable(s);
+            if (!locks) IQ_TRY(iq__lock_shared(s, err));
+        } else if (rc == ENOMEM && map > MAP_LEAST)
             map /= 2;
         else
             return iq__mdb_fail(s, rc, "opening", err);
@@ -195,7 +224,12 @@ static int env_open(struct iq_store *s, struct iq_err *err)
         if (!S_ISREG(st.st_mode)) return iq_fail(err, IQ_FORMAT, "%s: not a file", data);
         if (st.st_size || !create) IQ_TRY(iq__pages_meta(e->fd, data, &empty, err));
     }
-    IQ_TRY(lmdb_open(s, create, err));
+    bool fresh = e->fd < 0 || !st.st_size;
+    IQ_TRY(lock_room(s, err));
+    int rc = lmdb_open(s, create, err);
+    /* A full disk took one of the two meta pages: without it the next try begins anew. */
+    if (rc == IQ_FULL && fresh) (void)!truncate(data, 0);
+    IQ_TRY(rc);
     if (e->fd < 0 && (e->fd = open(data, O_RDONLY | O_CLOEXEC)) < 0)
         return iq_fail(err, IQ_IO, "%s: %s", data, strerror(errno));
     IQ_TRY(iq__pages_check(s, false, err));

@@ -188,6 +188,8 @@ void iq__write_abort(struct iq_store *, MDB_txn *);
 
 /* The writer lock; taking it also removes what dead writers left. */
 int iq__lock(struct iq_store *, struct iq_err *);
+/* For a reader that can't register in lock.mdb: keeps writers out while the environment is open. */
+int iq__lock_shared(struct iq_store *, struct iq_err *);
 void iq__unlock(struct iq_store *);
 
 /* An LMDB code as a sentence and an iq_status. */
@@ -233,9 +235,6 @@ int iq__blobs_named(struct iq_store *, MDB_txn *, struct iq__key prefix, uint8_t
                     struct iq_err *);
 /* The content checks of one run (store_check.c). */
 int iq__check_run(struct iq_store *, MDB_txn *, uint32_t ord, struct iq_store_tally *, struct iq_err *);
-/* A request's record: its strings and ids are checked; `out` points into `value`, which must be aligned to 4. */
-int iq__request_decode(const char *value, size_t len, uint32_t request, struct iq_request_end *out,
-                       struct iq_err *);
 /* Size and contents of a node table: names are ended, inputs are earlier nodes. */
 int iq__check_nodes(const void *bytes, size_t len, uint32_t n, struct iq_err *);
 

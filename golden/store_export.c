@@ -1,3 +1,4 @@
+/* A run of a store as one file. */
 #include "golden/store_file.h"
 
 #include <errno.h>

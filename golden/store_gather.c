@@ -1,3 +1,4 @@
+/* What the writer has in flight: cells of a position, positions of a request. */
 #include "golden/store_write.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static size_t slot_find(const struct iq__table *t, uint64_t key)
     return i;
 }
 
-void *iq__table_get(const struct iq__table *t, uint64_t key)
+static void *table_get(const struct iq__table *t, uint64_t key)
 {
     return t->cap ? t->value[slot_find(t, key)] : NULL;
 }
@@ -44,7 +45,8 @@ static int table_grow(struct iq__table *t)
     return 0;
 }
 
-int iq__table_put(struct iq__table *t, uint64_t key, void *value)
+/* 0, or -1: no memory */
+static int table_put(struct iq__table *t, uint64_t key, void *value)
 {
     if (2 * (t->n + 1) > t->cap && table_grow(t)) return -1;
     size_t i = slot_find(t, key);
@@ -55,7 +57,7 @@ int iq__table_put(struct iq__table *t, uint64_t key, void *value)
 }
 
 /* Closes the gap by moving later entries of the same run back, so that no marks of the dead are needed. */
-void iq__table_del(struct iq__table *t, uint64_t key)
+static void table_del(struct iq__table *t, uint64_t key)
 {
     if (!t->cap) return;
     size_t i = slot_find(t, key), mask = t->cap - 1;
@@ -88,7 +90,7 @@ void iq__table_free(struct iq__table *t)
 
 static int request_open(struct iq_writer *w, uint32_t request, struct iq__open_request **out)
 {
-    if ((*out = iq__table_get(&w->requests, request))) return IQ_OK;
+    if ((*out = table_get(&w->requests, request))) return IQ_OK;
     IQ_TRY(iq__writer_txn(w, 0));
     struct iq__key k = iq__key2(w->ord, request);
     MDB_val v;
@@ -100,7 +102,7 @@ static int request_open(struct iq_writer *w, uint32_t request, struct iq__open_r
     if (w->requests.n >= OPEN_REQUESTS)
         return iq_fail(&w->err, IQ_LIMIT, "run %s: more than %d requests in flight", w->id, OPEN_REQUESTS);
     struct iq__open_request *q = calloc(1, sizeof *q);
-    if (!q || iq__table_put(&w->requests, request, q)) {
+    if (!q || table_put(&w->requests, request, q)) {
         free(q);
         return iq_fail(&w->err, IQ_MEMORY, "no memory for request %u", request);
     }
@@ -139,7 +141,7 @@ static int assembly_flush(struct iq_writer *w, struct iq__assembly *a)
 {
     uint32_t parts = (w->rec.n_nodes + IQ__PART - 1) / IQ__PART;
     for (uint32_t p = 0; p < parts; p++) IQ_TRY(part_flush(w, a, p));
-    iq__table_del(&w->cells, (uint64_t)a->request << 32 | a->pos);
+    table_del(&w->cells, (uint64_t)a->request << 32 | a->pos);
     if (w->last == a) w->last = NULL;
     free(a);
     return IQ_OK;
@@ -162,7 +164,7 @@ static int assemblies_flush(struct iq_writer *w, const uint32_t *request)
 static int assembly_open(struct iq_writer *w, const struct iq_cell *c, struct iq__assembly **out)
 {
     uint64_t key = (uint64_t)c->request << 32 | c->pos;
-    struct iq__assembly *a = iq__table_get(&w->cells, key);
+    struct iq__assembly *a = table_get(&w->cells, key);
     if (a && a->attempt != c->attempt) {
         IQ_TRY(assembly_flush(w, a));
         a = NULL;
@@ -172,7 +174,7 @@ static int assembly_open(struct iq_writer *w, const struct iq_cell *c, struct iq
         IQ_TRY(request_open(w, c->request, &q));
         size_t n = w->rec.n_nodes, bytes = sizeof *a + 17 * n;
         if (w->cells.n * bytes > FLIGHT_BYTES) IQ_TRY(assemblies_flush(w, NULL));
-        if (!(a = calloc(1, bytes)) || iq__table_put(&w->cells, key, a)) {
+        if (!(a = calloc(1, bytes)) || table_put(&w->cells, key, a)) {
             free(a);
             return iq_fail(&w->err, IQ_MEMORY, "no memory for the cells of a position");
         }
@@ -248,7 +250,7 @@ int iq__gather_position(struct iq_writer *w, const struct iq_position *p)
     if (p->state < IQ_CELL_COMPUTED || p->state > IQ_CELL_REJECTED || p->has_logits > 1)
         return iq_fail(&w->err, IQ_FORMAT, "request %u position %u: state %u, has_logits %u: out of range",
                        p->request, p->pos, p->state, p->has_logits);
-    struct iq__assembly *a = iq__table_get(&w->cells, (uint64_t)p->request << 32 | p->pos);
+    struct iq__assembly *a = table_get(&w->cells, (uint64_t)p->request << 32 | p->pos);
     if (a) IQ_TRY(assembly_flush(w, a));
     IQ_TRY(request_open(w, p->request, &q));
     uint32_t chunk = p->pos / IQ__CHUNK, at = p->pos % IQ__CHUNK;
@@ -271,7 +273,7 @@ int iq__gather_end(struct iq_writer *w, uint32_t request, uint32_t *length)
     IQ_TRY(request_open(w, request, &q));
     IQ_TRY(chunk_flush(w, request, q));
     *length = q->length;
-    iq__table_del(&w->requests, request);
+    table_del(&w->requests, request);
     free(q);
     return IQ_OK;
 }

@@ -1,3 +1,4 @@
+/* A run from a file, which is hostile input, into a store. */
 #include "golden/store_file.h"
 #include "golden/store_write.h"
 

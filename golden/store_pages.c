@@ -67,8 +67,8 @@ static uint64_t u64(const uint8_t *p)
     return v;
 }
 
-#define DAMAGED(w, ...) iq__pages_damaged((w)->err, (w)->path, __VA_ARGS__)
-static int iq__pages_damaged(struct iq_err *err, const char *path, uint64_t page, const char *what)
+#define DAMAGED(w, ...) damaged((w)->err, (w)->path, __VA_ARGS__)
+static int damaged(struct iq_err *err, const char *path, uint64_t page, const char *what)
 {
     return iq_fail(err, IQ_FORMAT,
                    "%s: page %llu: %s; the store is damaged: restore it, or import its runs into a new one",
@@ -84,7 +84,7 @@ static int read_at(int fd, const char *path, uint64_t page, uint64_t at, void *o
         if (r < 0)
             return iq_fail(err, IQ_IO, "%s: reading page %llu: %s", path, (unsigned long long)page,
                            strerror(errno));
-        if (!r) return iq__pages_damaged(err, path, page, "the file ends before it");
+        if (!r) return damaged(err, path, page, "the file ends before it");
         got += (size_t)r;
     }
     return IQ_OK;
@@ -95,12 +95,12 @@ static int meta_check(const uint8_t *page, uint64_t index, uint64_t psize, const
 {
     memcpy(out, page + HEADER, sizeof *out);
     if (out->magic != 0xBEEFC0DEu || !(u16(page + 10) & META))
-        return iq__pages_damaged(err, path, index, "no LMDB meta page here");
+        return damaged(err, path, index, "no LMDB meta page here");
     if (out->version != 1)
         return iq_fail(err, IQ_ABI, "%s: LMDB data version %u, this build reads 1", path, out->version);
-    if (out->tree[0].pad != psize) return iq__pages_damaged(err, path, index, "page sizes disagree");
+    if (out->tree[0].pad != psize) return damaged(err, path, index, "page sizes disagree");
     if (out->tree[0].flags != INTEGERKEY || out->tree[1].flags || out->last < 1)
-        return iq__pages_damaged(err, path, index, "meta flags are none that a store has");
+        return damaged(err, path, index, "meta flags are none that a store has");
     return IQ_OK;
 }
 
@@ -115,7 +115,7 @@ static int metas_read(int fd, const char *path, struct meta out[2], uint64_t *ps
     uint32_t pad;
     memcpy(&pad, head + HEADER + 24, 4);
     if (pad < 512 || pad > 65536 || (pad & (pad - 1)))
-        return iq__pages_damaged(err, path, 0, "no page size of LMDB");
+        return damaged(err, path, 0, "no page size of LMDB");
     *psize = pad;
     IQ_TRY(meta_check(head, 0, pad, path, &out[0], err));
     IQ_TRY(read_at(fd, path, 1, pad, head, sizeof head, err));

@@ -2,6 +2,7 @@
  * that no run names. Removal first unpublishes in one transaction, then clears up in bounded ones, so that kill -9 in
  * between leaves only garbage, which the next writer sweeps. */
 #include "golden/store_env.h"
+#include "kernels/base/grow.h"
 
 #include <stdlib.h>
 
@@ -75,14 +76,7 @@ int iq__blobs_named(struct iq_store *s, MDB_txn *txn, struct iq__key prefix, uin
         struct iq__tensor_rec rec;
         if (scan.value.mv_size != sizeof rec) continue;
         memcpy(&rec, scan.value.mv_data, sizeof rec);
-        if (*n == cap) {
-            void *more = realloc(*out, (cap = cap ? 2 * cap : 1024) * sizeof **out);
-            if (!more) {
-                rc = iq_fail(err, IQ_MEMORY, "%s: no memory to list its contents", s->path);
-                break;
-            }
-            *out = more;
-        }
+        if ((rc = iq_grow(out, &cap, *n + 1, sizeof **out, err))) break;
         struct iq__key k = iq__key_blob(rec.digest, rec.len);
         memcpy((*out)[(*n)++], k.b, 20);
     }
@@ -200,13 +194,8 @@ static int prune_firings(struct clear *c, uint32_t ord, uint64_t *left, struct i
                 rc = IQ_OK;
                 continue;
             }
-            if (n == cap) {
-                void *more = realloc(keep, (cap = cap ? 2 * cap : 1024) * sizeof *keep);
-                if (!more) rc = iq_fail(err, IQ_MEMORY, "%s: no memory for its firing log", c->s->path);
-                if (!more) break;
-                keep = more;
-            }
-            keep[n++] = f[i];
+            rc = iq_grow(&keep, &cap, n + 1, sizeof *keep, err);
+            if (!rc) keep[n++] = f[i];
         }
     }
     if (rc == IQ_NOT_FOUND) rc = clear_prefix(c, IQ__DB_FIRINGS, iq__key1(ord), err);
@@ -289,7 +278,7 @@ int iq_store_rm(struct iq_store *s, const char *run, struct iq_err *err)
     }
     if (!rc) rc = iq__sweep(s, err);
     iq__unlock(s);
-    return rc;
+    return rc == IQ_FULL ? IQ_OK : rc; /* the run is gone; the next writer that finds room frees its pages */
 }
 
 int iq_store_name(struct iq_store *s, const char *run, const char *name, bool move, struct iq_err *err)

@@ -1,4 +1,6 @@
+/* Finding and listing runs; their names. */
 #include "golden/store_env.h"
+#include "kernels/base/grow.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -16,13 +18,6 @@ static const char *const STATE[] = {
 
 const char *iq_level_text(int level) { return level >= 0 && level < IQ_LEVELS ? LEVEL[level] : "?"; }
 const char *iq_run_state_text(int state) { return state >= 0 && state < IQ_RUN_STATES ? STATE[state] : "?"; }
-
-int iq_level_parse(const char *text, enum iq_level *out, struct iq_err *err)
-{
-    for (int i = 0; i < IQ_LEVELS; i++)
-        if (!strcmp(text, LEVEL[i])) return *out = (enum iq_level)i, IQ_OK;
-    return iq_fail(err, IQ_USAGE, "level '%s': expected chain, ops or tensors", text);
-}
 
 int iq__name_check(const char *name, struct iq_err *err)
 {
@@ -185,14 +180,7 @@ static int runs_list(struct iq_store *s, MDB_txn *txn, struct iq_run_info **out,
     IQ_TRY(iq__scan_open(s, txn, IQ__DB_IDS, (struct iq__key){.n = 0}, &scan, err));
     int rc;
     while ((rc = iq__scan_next(s, &scan, err)) == IQ_OK) {
-        if (*n == cap) {
-            struct iq_run_info *more = realloc(*out, (cap = cap ? 2 * cap : 16) * sizeof **out);
-            if (!more) {
-                rc = iq_fail(err, IQ_MEMORY, "%s: no memory for the list of runs", s->path);
-                break;
-            }
-            *out = more;
-        }
+        if ((rc = iq_grow(out, &cap, *n + 1, sizeof **out, err))) break;
         if (scan.value.mv_size != 4) {
             rc = iq_fail(err, IQ_FORMAT, "%s: ids: a value of %zu bytes", s->path, scan.value.mv_size);
             break;

@@ -32,8 +32,8 @@ static int room(void *pp, size_t *cap, size_t need, struct iq_err *err)
 }
 
 /* The record in `value`, with its strings and ids checked; pointers into `value`, which is aligned. */
-int iq__request_decode(const char *value, size_t len, uint32_t request, struct iq_request_end *out,
-                       struct iq_err *err)
+static int request_decode(const char *value, size_t len, uint32_t request, struct iq_request_end *out,
+                          struct iq_err *err)
 {
     struct iq__request_rec r;
     if (len < sizeof r) return iq_fail(err, IQ_FORMAT, "request %u: a record of %zu bytes", request, len);
@@ -74,7 +74,7 @@ static int run_request(void *self, uint32_t at_least, struct iq_request_end *out
     if (!rc) rc = room(&r->request, &r->request_cap, scan.value.mv_size, err);
     if (!rc) {
         memcpy(r->request, scan.value.mv_data, scan.value.mv_size);
-        rc = iq__request_decode(r->request, scan.value.mv_size, iq__u32_at(scan.key.mv_data, 4), out, err);
+        rc = request_decode(r->request, scan.value.mv_size, iq__u32_at(scan.key.mv_data, 4), out, err);
     }
     iq__scan_close(&scan);
     return rc;

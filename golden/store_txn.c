@@ -116,13 +116,38 @@ static int lock_take(struct iq_store *s, struct iq_err *err)
         if (tenths >= 10 * s->options.writer_wait_s) {
             close(fd);
             return iq_fail(err, IQ_LIMIT,
-                           "%s: process %ld is writing to it; wait for it, or use another store and "
-                           "merge by export and import",
-                           s->path, (long)held.l_pid);
+                           "%s: process %ld is %s; wait for it, or use another store and merge by export and "
+                           "import",
+                           s->path, (long)held.l_pid,
+                           held.l_type == F_RDLCK ? "reading it without permission to write there"
+                                                  : "writing to it");
         }
         usleep(100000);
     }
     e->lock_fd = fd;
+    return IQ_OK;
+}
+
+/* Without a slot in lock.mdb a writer would take the pages away that are being read. */
+int iq__lock_shared(struct iq_store *s, struct iq_err *err)
+{
+    char file[4096];
+    IQ_TRY(iq__file_in(s->path, "writer.lock", file, err));
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) return IQ_OK; /* nobody wrote since it was put there */
+    if (fd < 0) return iq_fail(err, IQ_IO, "%s: %s", file, strerror(errno));
+    struct flock want = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    if (fcntl(fd, F_SETLK, &want)) {
+        struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+        bool known = !fcntl(fd, F_GETLK, &held) && held.l_type != F_UNLCK;
+        close(fd);
+        return iq_fail(
+            err, IQ_LIMIT,
+            "%s: process %ld is writing to it; beside a writer it can be read only with permission to "
+            "write to lock.mdb; wait for it",
+            s->path, known ? (long)held.l_pid : -1L);
+    }
+    s->env->lock_fd = fd;
     return IQ_OK;
 }
 

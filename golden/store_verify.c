@@ -1,3 +1,4 @@
+/* Verifying a whole store: pages, names, then each run by store_check.c. */
 #include "golden/store_env.h"
 #include "golden/store_pages.h"
 

@@ -1,3 +1,4 @@
+/* The writer: a sink that fills transactions, and the life cycle of a run. */
 #include "golden/store_write.h"
 
 #include <stdlib.h>
@@ -7,7 +8,8 @@ static const size_t TXN_BYTES = 16 << 20; /* a transaction is committed when it 
 
 /* ---- transactions ---- */
 
-int iq__writer_fail(struct iq_writer *w, int status)
+/* Records a failure and gives up the transaction. */
+static int writer_fail(struct iq_writer *w, int status)
 {
     if (!w->err.status) iq_fail(&w->err, status, "%s: the run can't be written", w->store->path);
     iq__write_abort(w->store, w->txn);
@@ -78,7 +80,7 @@ static int on_row(void *self, const struct iq_cell *c, struct iq_digest d, const
     if (w->rec.level < IQ_LEVEL_OPS) return IQ_OK;
     int rc = iq__gather_row(w, c, d);
     if (!rc && bytes && w->rec.level == IQ_LEVEL_TENSORS) rc = contents_put(w, c, d, bytes, n);
-    return rc ? iq__writer_fail(w, rc) : IQ_OK;
+    return rc ? writer_fail(w, rc) : IQ_OK;
 }
 
 static int on_position(void *self, const struct iq_position *p)
@@ -86,7 +88,7 @@ static int on_position(void *self, const struct iq_position *p)
     struct iq_writer *w = self;
     if (w->err.status) return w->err.status;
     int rc = iq__gather_position(w, p);
-    return rc ? iq__writer_fail(w, rc) : IQ_OK;
+    return rc ? writer_fail(w, rc) : IQ_OK;
 }
 
 static int on_fired(void *self, const struct iq_firing *f)
@@ -99,7 +101,7 @@ static int on_fired(void *self, const struct iq_firing *f)
         struct iq__key k = iq__key2(w->ord, (uint32_t)(w->rec.firings / IQ__FIRINGS - 1));
         rc = iq__writer_put(w, IQ__DB_FIRINGS, &k, w->firing, sizeof w->firing);
     }
-    return rc ? iq__writer_fail(w, rc) : IQ_OK;
+    return rc ? writer_fail(w, rc) : IQ_OK;
 }
 
 static int request_put(struct iq_writer *w, const struct iq_request_end *e)
@@ -146,7 +148,7 @@ static int on_done(void *self, const struct iq_request_end *e)
     struct iq_writer *w = self;
     if (w->err.status) return w->err.status;
     int rc = request_end(w, e);
-    return rc ? iq__writer_fail(w, rc) : IQ_OK;
+    return rc ? writer_fail(w, rc) : IQ_OK;
 }
 
 struct iq_sink iq_writer_sink(struct iq_writer *w)
@@ -299,7 +301,7 @@ int iq_store_begin(struct iq_store *s, const struct iq_write_spec *spec, struct 
     int rc = IQ_OK;
     if (!w || (spec->name && !w->name)) rc = iq_fail(err, IQ_MEMORY, "%s: no memory for a writer", s->path);
     if (!rc && (rc = begin(w, spec))) {
-        iq__writer_fail(w, rc);
+        writer_fail(w, rc);
         if (err) *err = w->err;
     }
     if (rc) {
@@ -346,7 +348,7 @@ int iq_writer_finish(struct iq_writer *w, enum iq_run_state state, const char *m
 {
     int rc = w->err.status ? w->err.status : finish(w, state, message);
     if (rc) {
-        iq__writer_fail(w, rc);
+        writer_fail(w, rc);
         if (err) *err = w->err;
         return rc;
     }

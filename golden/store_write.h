@@ -12,9 +12,6 @@ struct iq__table {
     void **value; /* NULL: empty slot */
     size_t cap, n;
 };
-void *iq__table_get(const struct iq__table *, uint64_t key);
-int iq__table_put(struct iq__table *, uint64_t key, void *value); /* 0, or -1: no memory */
-void iq__table_del(struct iq__table *, uint64_t key);
 void iq__table_free(struct iq__table *); /* and the values */
 
 struct iq__assembly {
@@ -43,8 +40,6 @@ struct iq_writer {
     struct iq_err err; /* the first failure; err.status != 0: the writer is dead */
 };
 
-/* Records a failure and gives up the transaction. */
-int iq__writer_fail(struct iq_writer *, int status);
 /* A transaction with room for `bytes` more. */
 int iq__writer_txn(struct iq_writer *, size_t bytes);
 int iq__writer_commit(struct iq_writer *);

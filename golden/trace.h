@@ -19,7 +19,6 @@ enum iq_run_state {
         IQ_RUN_STATES
 };
 const char *iq_level_text(int level); /* "?" when out of range */
-int iq_level_parse(const char *text, enum iq_level *out, struct iq_err *err);
 const char *iq_run_state_text(int state);
 
 struct iq_trace {

@@ -30,7 +30,6 @@ int iq_wire_progress(struct iq_wire_out *, const struct iq_wire_progress *);
 int iq_wire_note(struct iq_wire_out *, const char *text);
 int iq_wire_fail(struct iq_wire_out *, const struct iq_err *why); /* the run failed; last frame */
 int iq_wire_end(struct iq_wire_out *);                            /* the run is whole; last frame */
-const struct iq_err *iq_wire_error(const struct iq_wire_out *);
 
 /* ---- coordinator side ---- */
 
@@ -48,7 +47,6 @@ int iq_wire_in_open(const struct iq_wire_handler *, struct iq_wire_in **out, str
 void iq_wire_in_close(struct iq_wire_in *);
 /* Takes bytes in pieces of any size. The failure that the peer sent comes back with its status and sentence. */
 int iq_wire_feed(struct iq_wire_in *, const void *bytes, size_t n, struct iq_err *);
-bool iq_wire_ended(const struct iq_wire_in *); /* the end frame was seen */
 /* The stream is over: IQ_OK after an end frame, otherwise IQ_CRASHED and where it broke off. */
 int iq_wire_eof(const struct iq_wire_in *, struct iq_err *);
 /* Reads fd until its end. silence_ms: IQ_LIMIT when nothing arrives for so long; 0: for ever. */

@@ -1,3 +1,4 @@
+/* The coordinator's side of the pipe. */
 #include "golden/wire_frame.h"
 
 #include <errno.h>
@@ -173,8 +174,6 @@ void iq_wire_in_close(struct iq_wire_in *in)
     if (in) free(in->buf);
     free(in);
 }
-
-bool iq_wire_ended(const struct iq_wire_in *in) { return in->ended; }
 
 static int head_check(struct iq_wire_in *in, struct iq__wire_head h, struct iq_err *err)
 {

@@ -1,3 +1,4 @@
+/* The trial's side of the pipe. */
 #include "golden/wire_frame.h"
 
 #include <errno.h>
@@ -84,7 +85,6 @@ int iq_wire_open(int fd, struct iq_wire_out **out, struct iq_err *err)
 }
 
 void iq_wire_close(struct iq_wire_out *o) { free(o); }
-const struct iq_err *iq_wire_error(const struct iq_wire_out *o) { return &o->err; }
 
 int iq_wire_begin(struct iq_wire_out *o, const char *manifest, const struct iq_node *nodes, uint32_t n_nodes,
                   enum iq_level level, const char *name)

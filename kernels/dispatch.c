@@ -110,6 +110,8 @@ void iq_slot_points(struct iq_slot *slot, uint16_t node, uint16_t points, uint32
 
 static void *room(struct iq_slots *s, size_t bytes)
 {
+    if (!bytes)
+        bytes = 1; /* a call without outputs (a prompt too short for any block) is no lack of memory */
     if (bytes > s->room_cap) {
         void *grown = realloc(s->room, bytes);
         if (!grown) return NULL;

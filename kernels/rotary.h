@@ -53,8 +53,8 @@ struct iq_rotary_spec {
     uint32_t no_truncate;                     /* yarn: correction range not rounded to whole dimensions */
     double attention_factor;                  /* yarn, longrope: 0 is the kind's own rule */
     const double *short_factor, *long_factor; /* longrope: (rotary / 2) */
-    const double
-        *freq_factors; /* any kind: (rotary / 2) divisors of f_i, or NULL (GGUF's rope_freqs.weight) */
+    /* Any kind: (rotary / 2) divisors of f_i (GGUF's rope_freqs.weight), or NULL. */
+    const double *freq_factors;
 };
 
 const char *iq_rotary_kind_name(uint32_t kind); /* "?" if unknown */

@@ -35,8 +35,6 @@ iq__dd iq__dd_sqrt(iq__dd x)
     return dd_quick(y, rest.hi / (2.0 * y));
 }
 
-iq__dd iq__dd_pow(double x, iq__dd y) { return iq__dd_exp(dd_mul(iq__dd_log(x), y)); }
-
 iq__dd iq__dd_reduce(iq__dd angle, int *quadrant)
 {
     /* pi/2 in three doubles: the product with q < 2^30 is good to 2^-130. */

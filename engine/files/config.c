@@ -1,3 +1,4 @@
+/* A model's configuration, from either source: names, limits, what holds between fields. */
 #include "engine/files/config_parts.h"
 
 #include <stddef.h>
@@ -77,7 +78,8 @@ void iq__stop_add(struct iq_model_file *m, struct iq_model_config *c, const char
                                (unsigned long long)id);
 }
 
-int iq__config_check(const struct iq_model_file *m, struct iq_model_config *c, struct iq_err *err)
+/* What needs more than one field; completes defaults. */
+static int check(const struct iq_model_file *m, struct iq_model_config *c, struct iq_err *err)
 {
     const char *name = iq_model_file_name(m);
     if (!c->head_dim && c->hidden % c->heads)
@@ -116,7 +118,7 @@ int iq_model_config_read(struct iq_model_file *m, struct iq_model_config *c, str
     c->rope = (struct iq_rope_config){.theta = 10000, .beta_fast = 32, .beta_slow = 1, .truncate = true};
     int status = iq_model_file_kind(m) == IQ_MODEL_HF ? iq__config_hf(m, c, err) : iq__config_gguf(m, c, err);
     bool tie = c->tied;
-    if (status == IQ_OK) status = iq__config_check(m, c, err);
+    if (status == IQ_OK) status = check(m, c, err);
     if (status == IQ_OK) status = iq__tensors_resolve(m, c, tie, t, err);
     if (status != IQ_OK) iq_model_config_free(c, t);
     return status;

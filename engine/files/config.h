@@ -57,13 +57,13 @@ struct iq_model_config {
     int64_t bos;                /* IQ_NO_TOKEN: none named */
     int64_t stop[IQ_MAX_STOPS]; /* end-of-sequence, -turn and -message ids */
     uint32_t stops;
-    char dtype
-        [16]; /* what the file says the weights were trained or saved in: "bfloat16"; "" when it does not */
+    /* What the file says the weights were trained or saved in: "bfloat16"; "" when it does not. */
+    char dtype[16];
 };
 
 struct iq_layer_tensors {
-    const struct iq_tensor *attn_norm, *q, *k, *v,
-        *o; /* (hidden), (heads*head_dim, hidden), ..., (hidden, heads*head_dim) */
+    /* (hidden), (heads*head_dim, hidden), two of (kv_heads*head_dim, hidden), (hidden, heads*head_dim) */
+    const struct iq_tensor *attn_norm, *q, *k, *v, *o;
     const struct iq_tensor *q_bias, *k_bias, *v_bias;    /* all or none */
     const struct iq_tensor *q_norm, *k_norm;             /* (head_dim), Qwen3 */
     const struct iq_tensor *ffn_norm, *gate, *up, *down; /* (hidden), (ffn, hidden) twice, (hidden, ffn) */

@@ -1,3 +1,4 @@
+/* The configuration as a GGUF file's keys tell it. */
 #include "engine/files/config_parts.h"
 
 #include <float.h>

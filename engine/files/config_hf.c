@@ -1,3 +1,4 @@
+/* The configuration as a Hugging Face folder's JSON files tell it; its rotary part is in rope_hf.c. */
 #include "engine/files/config_parts.h"
 
 #include <stdio.h>

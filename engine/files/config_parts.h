@@ -19,8 +19,6 @@ enum { IQ__MOST_HEADS = 4096, IQ__MOST_HEAD_DIM = 1024, IQ__MOST_VOCAB = 1 << 22
 int iq__arch_find(const char *name, size_t n, const char *where, enum iq_arch *out, struct iq_err *);
 int iq__rope_kind_find(const char *name, size_t n, const char *where, enum iq_rope_kind *out,
                        struct iq_err *);
-/* What needs more than one field; completes defaults. */
-int iq__config_check(const struct iq_model_file *, struct iq_model_config *, struct iq_err *);
 /* Adds a stop id; one outside the vocabulary is noted and left out. */
 void iq__stop_add(struct iq_model_file *, struct iq_model_config *, const char *key, uint64_t id);
 

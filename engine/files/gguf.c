@@ -1,10 +1,10 @@
-#include "engine/files/model_parts.h"
+/* One GGUF file, version 2 or 3, little endian: magic, counts, keys, tensor descriptions, data. A cursor that checks
+ * what is left before it moves is the only way to the bytes. */
+#include "engine/files/model_file_parts.h"
+#include "kernels/base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* One GGUF file, version 2 or 3, little endian: magic, counts, keys, tensor descriptions, data. A cursor that checks
- * what is left before it moves is the only way to the bytes. */
 
 enum { ALIGNMENT, SPLIT_NO, SPLIT_COUNT, SPLIT_TENSORS, OWN };
 
@@ -172,7 +172,7 @@ static int key_add(struct reader *r, const struct iq_meta *v, uint64_t at)
             "%s: offset %llu: key `%s` has another value than in %s; expected the shards of a set to agree",
             r->path, (ull)at, v->key, r->m->file[old->file].path);
     }
-    IQ_TRY(iq__grow(&r->m->meta, r->m->metas, &r->m->cap_metas, sizeof *v, r->err));
+    IQ_TRY(iq_grow(&r->m->meta, &r->m->cap_metas, r->m->metas + 1, sizeof *v, r->err));
     IQ_TRY(iq__names_add(&r->m->meta_names, v->key, r->m->metas, r->err));
     r->m->meta[r->m->metas++] = *v;
     return IQ_OK;

@@ -1,5 +1,6 @@
+/* GGUF models in several files. */
 #define _GNU_SOURCE
-#include "engine/files/model_parts.h"
+#include "engine/files/model_file_parts.h"
 
 #include <dirent.h>
 #include <errno.h>

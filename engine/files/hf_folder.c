@@ -1,5 +1,7 @@
+/* Hugging Face folders: which safetensors files hold the weights, and the JSON files beside them. */
 #define _GNU_SOURCE
-#include "engine/files/model_parts.h"
+#include "engine/files/model_file_parts.h"
+#include "kernels/base/grow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +68,7 @@ static int shard_position(struct mapping *map, const char *file, const char *whe
         return iq_fail(err, IQ_FORMAT,
                        "%s: found the file name \"%.80s\", expected a plain name in the same folder", where,
                        file);
-    IQ_TRY(iq__grow(&map->shard, map->n, &map->cap, sizeof *map->shard, err));
+    IQ_TRY(iq_grow(&map->shard, &map->cap, map->n + 1, sizeof *map->shard, err));
     IQ_TRY(iq__names_add(&map->shards, file, map->n, err));
     *at = map->n;
     map->shard[map->n++] = file;
@@ -183,7 +185,7 @@ int iq_model_json(struct iq_model_file *m, const char *name, const cJSON **out, 
     char where[400];
     cJSON *tree;
     snprintf(where, sizeof where, "%.300s/%.90s", m->folder, name);
-    IQ_TRY(iq__grow(&m->json, m->jsons, &m->cap_jsons, sizeof *m->json, err));
+    IQ_TRY(iq_grow(&m->json, &m->cap_jsons, m->jsons + 1, sizeof *m->json, err));
     const char *kept = iq__keep(m, name, strlen(name));
     if (!kept) return iq_fail(err, IQ_MEMORY, "%s: no memory for its name", where);
     IQ_TRY(iq_json_parse(text.s, text.n, where, &tree, err));

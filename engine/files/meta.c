@@ -1,9 +1,8 @@
-#include "engine/files/model_parts.h"
+/* Typed access to GGUF keys. Everything was bounds-checked when the file was opened. */
+#include "engine/files/model_file_parts.h"
 
 #include <math.h>
 #include <string.h>
-
-/* Typed access to GGUF keys. Everything was bounds-checked when the file was opened. */
 
 typedef unsigned long long ull;
 

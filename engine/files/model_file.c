@@ -1,6 +1,8 @@
+/* What all model files share: opening, lists and names, mapped files, tensors, notes. */
 #define _GNU_SOURCE
-#include "engine/files/model_parts.h"
+#include "engine/files/model_file_parts.h"
 #include "kernels/base/digest.h"
+#include "kernels/base/grow.h"
 #include "kernels/base/rng.h"
 #include "kernels/base/utf8.h"
 
@@ -17,18 +19,6 @@ struct iq__kept {
     struct iq__kept *next;
     char text[];
 };
-
-int iq__grow(void *list, size_t n, size_t *cap, size_t size, struct iq_err *err)
-{
-    void **at = list;
-    if (n < *cap) return IQ_OK;
-    size_t more = *cap ? *cap * 2 : 16, bytes;
-    void *grown = __builtin_mul_overflow(more, size, &bytes) ? NULL : realloc(*at, bytes);
-    if (!grown) return iq_fail(err, IQ_MEMORY, "no memory for a list of %zu entries of a model file", more);
-    *at = grown;
-    *cap = more;
-    return IQ_OK;
-}
 
 char *iq__keep(struct iq_model_file *m, const void *bytes, size_t n)
 {
@@ -113,7 +103,7 @@ int iq__map_file(struct iq_model_file *m, const char *path, size_t *index, struc
         status = iq_fail(err, errno == ENOMEM ? IQ_MEMORY : IQ_IO, "%s: %lld bytes cannot be mapped: %s",
                          path, (long long)st.st_size, strerror(errno));
     else
-        status = iq__grow(&m->file, m->files, &m->cap_files, sizeof *m->file, err);
+        status = iq_grow(&m->file, &m->cap_files, m->files + 1, sizeof *m->file, err);
     close(fd);
     if (status == IQ_OK && !(copy = strdup(path)))
         status = iq_fail(err, IQ_MEMORY, "%s: no memory for its name", path);
@@ -135,7 +125,7 @@ int iq__tensor_add(struct iq_model_file *m, const struct iq_tensor *t, struct iq
             err, IQ_FORMAT, "%s: a second tensor `%s`, the first is in %s; expected each name once",
             m->file[t->file].path, t->name, old->file == t->file ? "the same file" : m->file[old->file].path);
     }
-    IQ_TRY(iq__grow(&m->tensor, m->tensors, &m->cap_tensors, sizeof *m->tensor, err));
+    IQ_TRY(iq_grow(&m->tensor, &m->cap_tensors, m->tensors + 1, sizeof *m->tensor, err));
     IQ_TRY(iq__names_add(&m->tensor_names, t->name, m->tensors, err));
     m->tensor[m->tensors++] = *t;
     return IQ_OK;
@@ -236,7 +226,7 @@ void iq_model_file_add_note(struct iq_model_file *m, const char *fmt, ...)
     va_start(ap, fmt);
     if (vasprintf(&text, fmt, ap) < 0) text = NULL;
     va_end(ap);
-    if (!text || iq__grow(&m->note, m->notes, &m->cap_notes, sizeof *m->note, NULL))
+    if (!text || iq_grow(&m->note, &m->cap_notes, m->notes + 1, sizeof *m->note, NULL))
         free(text); /* a note is talk: without memory it is left out */
     else
         m->note[m->notes++] = text;

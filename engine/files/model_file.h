@@ -50,13 +50,13 @@ void iq_model_file_add_note(struct iq_model_file *, const char *fmt, ...)
 struct iq_tensor {
     const char *name;
     const char *type; /* as the file names it: "Q4_1", "BF16", "Q4_K" */
-    enum iq_format
-        format; /* IQ_FORMAT_NONE: a type that no kernel reads; bytes may be copied, not computed with */
-    int rank;   /* 1 to 4 */
-    uint64_t
-        dim[4]; /* logical, row-major: a matrix is dim[0] rows (outputs) of dim[1] columns; unused are 1 */
-    const void
-        *bytes; /* row-major, no padding between rows; safetensors may leave it unaligned: use memcpy */
+    /* IQ_FORMAT_NONE: a type that no kernel reads; bytes may be copied, not computed with. */
+    enum iq_format format;
+    int rank; /* 1 to 4 */
+    /* Logical, row-major: a matrix is dim[0] rows (outputs) of dim[1] columns; unused are 1. */
+    uint64_t dim[4];
+    /* Row-major, no padding between rows; safetensors may leave it unaligned: use memcpy. */
+    const void *bytes;
     uint64_t nbytes;
     size_t file;
     uint64_t offset; /* in that file */

@@ -1,3 +1,4 @@
+/* Which tensor of the file plays which role of the model. */
 #include "engine/files/config_parts.h"
 
 #include <stddef.h>

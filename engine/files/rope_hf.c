@@ -1,12 +1,11 @@
+/* Rotary settings as transformers' configs name them: `rope_theta` beside `rope_scaling` (up to version 4), or both in
+ * `rope_parameters` (version 5). */
 #include "engine/files/config_parts.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Rotary settings as transformers' configs name them: `rope_theta` beside `rope_scaling` (up to version 4), or both in
- * `rope_parameters` (version 5). */
 
 enum { FACTOR = 1, ORIGINAL = 2, YARN = 4, LOW_HIGH = 8, LISTS = 16, ATTENTION = 32 };
 

@@ -1,10 +1,10 @@
-#include "engine/files/model_parts.h"
+/* safetensors: u64 length of the header, the header (JSON: name -> dtype, shape, data_offsets), the data. */
+#include "engine/files/model_file_parts.h"
+#include "kernels/base/grow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* safetensors: u64 length of the header, the header (JSON: name -> dtype, shape, data_offsets), the data. */
 
 typedef unsigned long long ull;
 
@@ -142,7 +142,7 @@ static int tensors(struct iq_model_file *m, size_t index, const cJSON *header, u
                 err, IQ_FORMAT,
                 "%s: a tensor's name is empty, longer than 255 bytes or holds control characters", path);
         if (status == IQ_OK) status = entry(item, path, data, size, &t, err);
-        if (status == IQ_OK) status = iq__grow(&span, n, &cap, sizeof *span, err);
+        if (status == IQ_OK) status = iq_grow(&span, &cap, n + 1, sizeof *span, err);
         if (status != IQ_OK) break;
         span[n++] = (struct span){t.offset, t.offset + t.nbytes, item->string};
         if (take && !take(ctx, item->string, index)) continue;

@@ -1,3 +1,4 @@
+/* Chat templates: which one a model has, and who renders it. */
 #include "engine/text/chat_parts.h"
 
 #include "kernels/base/json.h"

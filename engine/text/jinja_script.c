@@ -1,3 +1,4 @@
+/* The program that jinja.c runs in a child. */
 #include "engine/text/chat_parts.h"
 
 /* Reads one JSON object: template, messages, add_generation_prompt, now, tokens. Writes one letter and a

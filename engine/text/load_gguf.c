@@ -1,6 +1,7 @@
 /* Tokenizers from GGUF metadata. The split patterns and defaults are those that llama.cpp keys to
  * tokenizer.ggml.pre; each pattern cuts the pieces that the one before it left. */
 #include "engine/text/tokenizer_parts.h"
+#include "kernels/base/grow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,7 +123,7 @@ static int fill_added(struct iq_tokenizer *t, struct iq_err *err)
         struct iq_span text = iq__vocab_span(&t->vocab, i);
         if ((!special && t->type[i] != IQ_TOKEN_USER) || !text.len) continue;
         struct iq__added_set *set = &t->raw;
-        IQ_TRY(iq__text_grow((void **)&set->token, &set->cap, set->n + 1, sizeof *set->token, err));
+        IQ_TRY(iq_grow(&set->token, &set->cap, set->n + 1, sizeof *set->token, err));
         set->token[set->n++] = (struct iq__added){.text = text, .id = i, .special = special};
     }
     return IQ_OK;

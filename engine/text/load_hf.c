@@ -1,5 +1,6 @@
 /* Tokenizers from Hugging Face's tokenizer.json: the model and the added tokens. */
 #include "engine/text/tokenizer_parts.h"
+#include "kernels/base/grow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 #define get cJSON_GetObjectItemCaseSensitive
 
-/* Longer ones would make the search for them slow; real ones have a few dozen bytes. Affixes: see model.c. */
+/* Longer ones would make the search for them slow; real ones have a few dozen bytes. Affixes: see merge.c. */
 enum { ADDED_MAX = 1024, AFFIX_MAX = 255 };
 
 struct loading {
@@ -111,8 +112,9 @@ static int load_merges(struct loading *l, const cJSON *merges, struct iq_err *er
         if (m.left == IQ_TOKEN_NONE || m.right == IQ_TOKEN_NONE || m.id == IQ_TOKEN_NONE)
             status = iq_fail(
                 err, IQ_FORMAT,
-                "%s: model.merges[%u] '%.40s' + '%.40s': the parts and their union must be in model.vocab",
-                l->name, rank, a.data, b.data);
+                "%s: model.merges[%u] '%.*s' + '%.*s': the parts and their union must be in model.vocab",
+                l->name, rank, (int)(a.len < 40 ? a.len : 40), a.data, (int)(b.len < 40 ? b.len : 40),
+                b.data);
         else
             iq__merges_set(&t->merges, m, true);
     }
@@ -227,7 +229,7 @@ static int load_added_one(struct loading *l, const cJSON *c, uint32_t index, str
     t->type[a.id] = a.special ? IQ_TOKEN_CONTROL : IQ_TOKEN_USER;
     a.text = iq__vocab_span(&t->vocab, a.id);
     struct iq__added_set *set = normalized ? &t->normalized : &t->raw;
-    IQ_TRY(iq__text_grow((void **)&set->token, &set->cap, set->n + 1, sizeof *set->token, err));
+    IQ_TRY(iq_grow(&set->token, &set->cap, set->n + 1, sizeof *set->token, err));
     struct iq__added *stored = &set->token[set->n];
     *stored = a;
     set->n++;

@@ -2,6 +2,7 @@
  * quadratic in a run of them: a prompt of 1 MB of accents would take half an hour. Here runs are sorted in n
  * log n. */
 #include "engine/text/tokenizer_parts.h"
+#include "kernels/base/grow.h"
 #include "kernels/base/utf8.h"
 
 #include <stdlib.h>
@@ -56,7 +57,7 @@ static int decompose(const char *s, size_t n, int form, int32_t **list, size_t *
     for (size_t i = 0; i < n;) {
         uint32_t cp;
         i += (size_t)iq_utf8_next(s + i, n - i, &cp);
-        IQ_TRY(iq__text_grow((void **)list, &cap, *count + LONGEST_DECOMPOSITION, sizeof **list, err));
+        IQ_TRY(iq_grow(list, &cap, *count + LONGEST_DECOMPOSITION, sizeof **list, err));
         utf8proc_ssize_t k =
             utf8proc_decompose_char((utf8proc_int32_t)cp, *list + *count, LONGEST_DECOMPOSITION,
                                     (utf8proc_option_t)(form | UTF8PROC_DECOMPOSE), &boundary);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* memmem */
 /* Splitter steps over the pieces of a text. */
 #include "engine/text/tokenizer_parts.h"
+#include "kernels/base/grow.h"
 #include "kernels/base/utf8.h"
 
 #include <stdlib.h>
@@ -9,10 +10,10 @@
 const char iq__pattern_gpt2[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-int iq__pieces_put(struct iq__pieces *p, size_t at, size_t len, struct iq_err *err)
+static int put_piece(struct iq__pieces *p, size_t at, size_t len, struct iq_err *err)
 {
     if (!len) return IQ_OK;
-    IQ_TRY(iq__text_grow((void **)&p->piece, &p->cap, p->n + 1, sizeof *p->piece, err));
+    IQ_TRY(iq_grow(&p->piece, &p->cap, p->n + 1, sizeof *p->piece, err));
     p->piece[p->n++] = (struct iq__piece){(uint32_t)at, (uint32_t)len};
     return IQ_OK;
 }
@@ -41,7 +42,7 @@ static int flush(struct cutter *c, struct iq_err *err)
 {
     bool waits = c->waits;
     c->waits = false;
-    return waits ? iq__pieces_put(c->out, c->base + c->at, c->end - c->at, err) : IQ_OK;
+    return waits ? put_piece(c->out, c->base + c->at, c->end - c->at, err) : IQ_OK;
 }
 
 static int cut(struct cutter *c, size_t at, size_t end, bool match, struct iq_err *err)
@@ -141,7 +142,7 @@ static int rewrite_pieces(const struct iq__step *st, struct iq__scratch *w, stru
         size_t at = out->text.len;
         IQ_TRY(st->rewrite(st, w, in->text.data + in->piece[i].at, in->piece[i].len,
                            first && in->piece[i].at == 0, &out->text, err));
-        IQ_TRY(iq__pieces_put(out, at, out->text.len - at, err));
+        IQ_TRY(put_piece(out, at, out->text.len - at, err));
     }
     return IQ_OK;
 }
@@ -152,7 +153,7 @@ int iq__split_run(const struct iq__steps *steps, struct iq__scratch *w, const ch
     clear(&w->a, w->limit);
     iq_buf_put(&w->a.text, text, len);
     if (w->a.text.failed) return iq_fail(err, IQ_MEMORY, "no memory for a text of %zu bytes", len);
-    IQ_TRY(iq__pieces_put(&w->a, 0, len, err));
+    IQ_TRY(put_piece(&w->a, 0, len, err));
     for (size_t i = 0; i < steps->n; i++) {
         const struct iq__step *st = &steps->step[i];
         clear(&w->b, w->limit);

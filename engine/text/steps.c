@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* memmem */
 /* The rewriting steps of normalizers, splitters and decoders, and the GPT-2 byte map. */
 #include "engine/text/tokenizer_parts.h"
+#include "kernels/base/grow.h"
 #include "kernels/base/utf8.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 /* Printable Latin-1 bytes stand for themselves; the other 68 are U+0100 and up, in order. */
 static bool stands_for_itself(unsigned b) { return (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b != 0xad); }
 
-uint32_t iq__byte_char(unsigned byte)
+static uint32_t byte_char(unsigned byte)
 {
     if (stands_for_itself(byte)) return byte;
     if (byte <= 0x20) return 0x100 + byte;
@@ -27,7 +28,7 @@ int iq__char_byte(uint32_t cp)
 int iq__steps_add(struct iq__steps *s, struct iq__step **out, struct iq_err *err)
 {
     *out = NULL;
-    IQ_TRY(iq__text_grow((void **)&s->step, &s->cap, s->n + 1, sizeof *s->step, err));
+    IQ_TRY(iq_grow(&s->step, &s->cap, s->n + 1, sizeof *s->step, err));
     *out = &s->step[s->n++];
     memset(*out, 0, sizeof **out);
     return IQ_OK;
@@ -172,7 +173,7 @@ int iq__rewrite_byte_map(const struct iq__step *st, struct iq__scratch *w, const
     size_t fill = 0;
     for (size_t i = 0; i < n; i++) {
         if (fill > sizeof part - 4) iq_buf_put(out, part, fill), fill = 0;
-        fill += (size_t)iq_utf8_put(iq__byte_char((unsigned char)s[i]), part + fill);
+        fill += (size_t)iq_utf8_put(byte_char((unsigned char)s[i]), part + fill);
     }
     iq_buf_put(out, part, fill);
     return done(out, err);

@@ -1,4 +1,6 @@
+/* Encoding: added tokens, normalizer, splitter, model, in this order; and what tokens are. */
 #include "engine/text/tokenizer_parts.h"
+#include "kernels/base/grow.h"
 #include "kernels/base/utf8.h"
 
 #include <stdio.h>
@@ -7,8 +9,7 @@
 
 int iq_ids_put(struct iq_ids *ids, uint32_t id, struct iq_err *err)
 {
-    if (ids->n == ids->cap)
-        IQ_TRY(iq__text_grow((void **)&ids->id, &ids->cap, ids->n + 1, sizeof *ids->id, err));
+    if (ids->n == ids->cap) IQ_TRY(iq_grow(&ids->id, &ids->cap, ids->n + 1, sizeof *ids->id, err));
     ids->id[ids->n++] = id;
     return IQ_OK;
 }

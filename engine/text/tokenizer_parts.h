@@ -57,7 +57,6 @@ struct iq__pieces {
     struct iq__piece *piece; /* (n), none empty, ascending */
     size_t n, cap;
 };
-int iq__pieces_put(struct iq__pieces *, size_t at, size_t len, struct iq_err *err);
 
 /* --- the merge engine's scratch --- */
 struct iq__symbol {
@@ -83,8 +82,6 @@ struct iq__scratch {
     pcre2_jit_stack *stack;
 };
 void iq__scratch_free(struct iq__scratch *);
-/* Grows *items so that `need` of `size` bytes fit. */
-int iq__text_grow(void **items, size_t *cap, size_t need, size_t size, struct iq_err *err);
 
 /* --- split patterns --- */
 struct iq__regex;
@@ -141,9 +138,8 @@ int iq__split_run(const struct iq__steps *, struct iq__scratch *, const char *te
 
 bool iq__is_space(uint32_t cp); /* Unicode's White_Space */
 
-/* The GPT-2 map of bytes to characters. */
-uint32_t iq__byte_char(unsigned byte);
-int iq__char_byte(uint32_t cp); /* or -1 */
+/* The byte that GPT-2's map of bytes to characters writes as cp, or -1. */
+int iq__char_byte(uint32_t cp);
 
 extern const char iq__pattern_gpt2[];
 

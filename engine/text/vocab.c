@@ -1,3 +1,4 @@
+/* Hash tables of the vocabulary and of the merges. */
 #include "engine/text/tokenizer_parts.h"
 
 #include <stdlib.h>

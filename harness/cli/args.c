@@ -1,3 +1,4 @@
+/* A command line against a command's flags. */
 #define _GNU_SOURCE
 #include "harness/cli/cli.h"
 #include "kernels/base/json.h"

@@ -1,3 +1,4 @@
+/* From argv to a command and its exit status. */
 #define _GNU_SOURCE
 #include "harness/cli/cli.h"
 

@@ -79,11 +79,7 @@ static int run(struct iq_call *call, struct iq_err *err)
 }
 
 static const struct iq_flag flags[] = {
-    {.name = "model",
-     .type = IQ_FLAG_STRING,
-     .meta = "FILE",
-     .help = "a .gguf file or a Hugging Face folder",
-     .required = true},
+    IQ_MODEL_FLAG,
     IQ_PROMPT_FLAGS,
     {.name = "store",
      .type = IQ_FLAG_STRING,

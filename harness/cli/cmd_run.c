@@ -15,7 +15,7 @@ struct job {
     struct iq_trial trial;
     cJSON *trajectory;
     char golden[IQ_DIGEST_HEX];
-    struct iq_err *err;
+    struct iq_err output; /* why a line was not taken: the pipe knows only that */
 };
 
 /* ---- prompts, settings and plan of a recorded run ---- */
@@ -99,7 +99,7 @@ static int on_line(void *self, const char *text)
     struct job *j = self;
     struct iq_buf line = IQ_BUF(IQ_WIRE_NOTE);
     iq_buf_put(&line, text, strlen(text));
-    int status = iq_out_line(j->call->out, &line, j->err);
+    int status = iq_out_line(j->call->out, &line, &j->output);
     iq_buf_free(&line);
     return status;
 }
@@ -111,7 +111,7 @@ static int on_trajectory(void *self, const char *json)
     FILE *f = fopen(path, "we");
     bool ok = f && fputs(json, f) >= 0 && fputc('\n', f) != EOF;
     if (f && fclose(f)) ok = false;
-    return ok ? IQ_OK : iq_fail(j->err, IQ_IO, "%s: cannot be written: %s", path, strerror(errno));
+    return ok ? IQ_OK : iq_fail(&j->output, IQ_IO, "%s: cannot be written: %s", path, strerror(errno));
 }
 
 static int record(struct job *j, const struct iq_trial_events *events, struct iq_err *err)
@@ -129,10 +129,11 @@ static int record(struct job *j, const struct iq_trial_events *events, struct iq
 
 static int run(struct iq_call *call, struct iq_err *err)
 {
-    struct job j = {.call = call, .err = err};
+    struct job j = {.call = call};
     struct iq_trial_events events = {.self = &j, .line = on_line, .trajectory = on_trajectory};
     int status = gather(&j, err);
     if (status == IQ_OK) status = j.store ? record(&j, &events, err) : iq_trial_run(&j.trial, &events, err);
+    if (status != IQ_OK && j.output.status) *err = j.output;
     iq_store_close(j.store);
     iq_json_free(j.trajectory);
     iq_plan_free(&j.plan);
@@ -141,11 +142,7 @@ static int run(struct iq_call *call, struct iq_err *err)
 }
 
 static const struct iq_flag flags[] = {
-    {.name = "model",
-     .type = IQ_FLAG_STRING,
-     .meta = "FILE",
-     .help = "a .gguf file or a Hugging Face folder",
-     .required = true},
+    IQ_MODEL_FLAG,
     IQ_PROMPT_FLAGS,
     {.name = "golden",
      .type = IQ_FLAG_STRING,

@@ -10,6 +10,7 @@ const struct iq_command *const iq_commands[] = {
     &iq_cmd_run,
     &iq_cmd_record,
     &iq_cmd_diff,
+    &iq_cmd_replay,
     &iq_cmd_store_ls,
     &iq_cmd_store_show,
     &iq_cmd_store_verify,

@@ -12,6 +12,7 @@ extern const struct iq_command iq_cmd_model_info;
 extern const struct iq_command iq_cmd_model_perplexity;
 extern const struct iq_command iq_cmd_model_tokenize;
 extern const struct iq_command iq_cmd_record;
+extern const struct iq_command iq_cmd_replay;
 extern const struct iq_command iq_cmd_run;
 extern const struct iq_command iq_cmd_store_export;
 extern const struct iq_command iq_cmd_store_import;

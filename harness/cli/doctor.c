@@ -121,7 +121,7 @@ static void look_huge_pages(struct iq_part_report *r)
                    "are slower");
 }
 
-bool iq_float_state_ok(char *detail, unsigned size)
+static bool float_state_ok(char *detail, unsigned size)
 {
 #if defined __x86_64__
     unsigned state = __builtin_ia32_stmxcsr();
@@ -144,7 +144,7 @@ bool iq_float_state_ok(char *detail, unsigned size)
 
 static void look_float_state(struct iq_part_report *r)
 {
-    if (iq_float_state_ok(r->detail, sizeof r->detail)) return;
+    if (float_state_ok(r->detail, sizeof r->detail)) return;
     r->state = IQ_PART_BROKEN;
     r->remedy =
         "a library that was linked with -ffast-math did it (see LD_PRELOAD); golden bits need subnormals and "

@@ -2,8 +2,6 @@
 #ifndef IQ_HARNESS_DOCTOR_H
 #define IQ_HARNESS_DOCTOR_H
 
-#include <stdbool.h>
-
 enum iq_part_state { IQ_PART_FOUND, IQ_PART_MISSING, IQ_PART_BROKEN };
 
 struct iq_part_report {
@@ -26,8 +24,5 @@ struct iq_part {
 extern const struct iq_part iq_parts[]; /* ends with a NULL name */
 const char *iq_part_group_name(enum iq_part_group);
 const char *iq_part_state_name(enum iq_part_state);
-
-/* FTZ, DAZ, rounding and masks as golden needs them? detail says what was found. */
-bool iq_float_state_ok(char *detail, unsigned size);
 
 #endif

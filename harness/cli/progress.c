@@ -1,7 +1,9 @@
 #include "harness/cli/progress.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -77,15 +79,33 @@ static void draw(struct iq_progress *p, uint64_t now)
     p->drawn_ns = now;
 }
 
+/* A signal that ends the process leaves a clean line behind, and ends it. */
+static void interrupted(int sig)
+{
+    erase();
+    raise(sig); /* SA_RESETHAND: the default this time */
+}
+
+static void watch_signals(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    struct sigaction act = {.sa_handler = interrupted, .sa_flags = (int)SA_RESETHAND}, old;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (!sigaction(ends[i], NULL, &old) && old.sa_handler == SIG_DFL) sigaction(ends[i], &act, NULL);
+}
+
 void iq_progress_begin(struct iq_progress *p, const char *label, const char *unit, uint64_t first,
                        uint64_t total)
 {
     *p = (struct iq_progress){.first = first, .done = first, .total = total, .began_ns = now_ns()};
     snprintf(p->label, sizeof p->label, "%s", label);
     snprintf(p->unit, sizeof p->unit, "%s", unit);
-    p->shown = isatty(STDERR_FILENO);
+    const char *term = getenv("TERM");
+    p->shown = isatty(STDERR_FILENO) && (!term || strcmp(term, "dumb"));
     p->drawn_ns = p->began_ns;
-    if (p->shown) active = p;
+    if (!p->shown) return;
+    active = p;
+    watch_signals();
 }
 
 void iq_progress_at(struct iq_progress *p, uint64_t done)
@@ -111,6 +131,9 @@ void iq_say(const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    /* Names come from files: they shall neither break the line nor steer the terminal. */
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
     if (active) erase();
     fprintf(stderr, "inquest: %s\n", text);
     if (active) draw(active, now_ns());

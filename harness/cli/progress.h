@@ -1,4 +1,4 @@
-/* Standard error: talk. Sentences (iq_say) and progress bars, which show only on a terminal and are silent otherwise.
+/* Standard error: talk. Sentences (iq_say) and progress bars, which show only on a terminal that is not dumb.
  *
  * A bar is one line that is redrawn at most ten times a second, as wide as the terminal, and erased at its end. One bar
  * at a time; iq_say erases it, prints, and lets it come back. Call from the command's thread only. */
@@ -11,8 +11,8 @@
 
 struct iq_progress {
     char label[48], unit[16];
-    uint64_t total, first,
-        done; /* total 0: unknown. first: already done when it began, not part of the rate */
+    /* total 0: unknown. first: already done when it began, not part of the rate. */
+    uint64_t total, first, done;
     uint64_t began_ns, drawn_ns;
     bool shown;
 };

@@ -1,9 +1,15 @@
-/* What run, record and replay share: flags of a run, and prompts from the command line. */
+/* What run and record share: flags of a run, and prompts from the command line. */
 #ifndef IQ_HARNESS_RUN_COMMON_H
 #define IQ_HARNESS_RUN_COMMON_H
 
 #include "harness/plan/prompts.h"
 #include "harness/plan/settings.h"
+
+#define IQ_MODEL_FLAG                                                                                        \
+    {                                                                                                        \
+        .name = "model", .type = IQ_FLAG_STRING, .meta = "FILE",                                             \
+        .help = "a .gguf file or a Hugging Face folder", .required = true                                    \
+    }
 
 #define IQ_PROMPT_FLAGS                                                                                      \
     {.name = "prompt",                                                                                       \

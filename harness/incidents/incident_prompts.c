@@ -1,3 +1,4 @@
+/* An incident's prompts: lines of its file, of a named one, and what overrides them. */
 #include "harness/incidents/incident_parts.h"
 
 #include <errno.h>

@@ -143,6 +143,8 @@ static bool check_effect(const cJSON *v, const struct iq_finding *f, struct iq_j
     return word_found(v, iq_effect_text(f->effect), w);
 }
 
+static const char *phase_text(const struct iq_bucket *b) { return b->value ? "decode" : "prefill"; }
+
 static bool found_guilty(const struct iq_finding *f, const char *op)
 {
     for (size_t i = 0; i < f->n_guilty; i++)
@@ -176,35 +178,51 @@ static bool check_variant(const cJSON *v, const struct iq_finding *f, struct iq_
     return word_found(v, f->n_guilty ? f->guilty[0].variant : "", w);
 }
 
-static bool check_trigger(const cJSON *v, const struct iq_finding *f, struct iq_jw *w)
+void iq_predict_trigger(const struct iq_finding *f, struct iq_jw *w)
 {
     const struct iq_trigger *t = f->n_guilty && f->guilty[0].trigger.found ? &f->guilty[0].trigger : NULL;
-    const cJSON *values = v->child, *item;
     if (!t) {
         iq_jw_null(w);
-        return cJSON_IsNull(v);
+        return;
     }
-    size_t in = 0, named = 0;
     iq_jw_begin(w, '{');
     iq_jw_key(w, iq_attr_text(t->attr));
     iq_jw_begin(w, '[');
     for (size_t i = 0; i < t->n_buckets; i++) {
-        const struct iq_bucket *b = &t->bucket[i];
-        const char *phase = b->value ? "decode" : "prefill";
-        if (!b->in) continue;
-        in++;
+        if (!t->bucket[i].in) continue;
         if (t->attr == IQ_ATTR_PHASE)
-            iq_jw_str(w, phase);
+            iq_jw_str(w, phase_text(&t->bucket[i]));
         else
-            iq_jw_u64(w, b->value);
-        bool here = false;
-        cJSON_ArrayForEach(item, values) here |=
-            cJSON_IsString(item) ? !strcmp(item->valuestring, phase) : item->valuedouble == b->value;
-        named += here;
+            iq_jw_u64(w, t->bucket[i].value);
     }
     iq_jw_end(w, ']');
     iq_jw_end(w, '}');
-    return values && !strcmp(values->string, iq_attr_text(t->attr)) && named == in &&
+}
+
+static bool names_bucket(const cJSON *values, const struct iq_bucket *b)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, values)
+    {
+        if (cJSON_IsString(item) ? !strcmp(item->valuestring, phase_text(b)) : item->valuedouble == b->value)
+            return true;
+    }
+    return false;
+}
+
+static bool check_trigger(const cJSON *v, const struct iq_finding *f, struct iq_jw *w)
+{
+    const struct iq_trigger *t = f->n_guilty && f->guilty[0].trigger.found ? &f->guilty[0].trigger : NULL;
+    const cJSON *values = v->child;
+    size_t in = 0, named = 0;
+    iq_predict_trigger(f, w);
+    if (!t || !values) return !t && !values;
+    for (size_t i = 0; i < t->n_buckets; i++) {
+        if (!t->bucket[i].in) continue;
+        in++;
+        named += names_bucket(values, &t->bucket[i]);
+    }
+    return !strcmp(values->string, iq_attr_text(t->attr)) && named == in &&
            in == (size_t)cJSON_GetArraySize(values);
 }
 
@@ -266,7 +284,7 @@ static const struct rule {
     {"differing", read_share, check_differing},
 };
 enum { RULES = sizeof rules / sizeof *rules };
-_Static_assert(RULES <= IQ_CHECKS_MAX, "one check a rule");
+_Static_assert((int)RULES <= (int)IQ_CHECKS_MAX, "one check a rule");
 
 int iq_predict_read(const cJSON *predict, const char *where, struct iq_err *err)
 {

@@ -26,6 +26,8 @@ int iq_predict_read(const cJSON *, const char *where, struct iq_err *err);
 /* Checks every field of a prediction that was read; *n of them, each freed by iq_check_free. IQ_MEMORY. */
 int iq_predict_check(const cJSON *, const struct iq_finding *, struct iq_check out[IQ_CHECKS_MAX],
                      unsigned *n, struct iq_err *err);
+/* The trigger that was found, as a prediction writes it. */
+void iq_predict_trigger(const struct iq_finding *, struct iq_jw *);
 void iq_check_free(struct iq_check *);
 
 #endif

@@ -124,8 +124,8 @@ static void scratch_remove(const char *path)
     rmdir(path);
 }
 
-int iq_replay_run(struct iq_incident *incident, const struct iq_replay_options *options, struct iq_replay *out,
-                  struct iq_err *err)
+int iq_replay_run(struct iq_incident *incident, const struct iq_replay_options *options,
+                  struct iq_replay *out, struct iq_err *err)
 {
     struct iq_replay_options o = *options;
     struct job j = {.incident = incident, .options = &o, .out = out};

@@ -28,12 +28,13 @@ struct iq_arm_result {
 
 struct iq_replay {
     const struct iq_incident *incident;
-    struct iq_arm_result *arm;           /* (incident->n_arms); those that were run have a finding */
-    char (*golden)[IQ_DIGEST_HEX];       /* (incident->n_sets) run ids */
-    bool held;                           /* every prediction of every arm */
+    struct iq_arm_result *arm;     /* (incident->n_arms); those that were run have a finding */
+    char (*golden)[IQ_DIGEST_HEX]; /* (incident->n_sets) run ids */
+    bool held;                     /* every prediction of every arm */
 };
 
-int iq_replay_run(struct iq_incident *, const struct iq_replay_options *, struct iq_replay *, struct iq_err *err);
+int iq_replay_run(struct iq_incident *, const struct iq_replay_options *, struct iq_replay *,
+                  struct iq_err *err);
 void iq_replay_free(struct iq_replay *);
 
 #endif

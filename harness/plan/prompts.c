@@ -1,4 +1,5 @@
 #include "harness/plan/prompts.h"
+#include "kernels/base/grow.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,18 +13,12 @@ static const char *const fields[] = {"id",      "messages",    "prompt",      "i
                                      "seed",    "temperature", "top_k",       "top_p",  "min_p",
                                      "session", "arrive_ms",   "ignore_stop", "expect", NULL};
 
-static int grow(struct iq_prompts *p, struct iq_prompt **out, struct iq_err *err)
+static int add(struct iq_prompts *p, struct iq_prompt **out, struct iq_err *err)
 {
+    *out = NULL;
     if (p->n == PROMPTS_MAX) return iq_fail(err, IQ_LIMIT, "more than %d prompts", PROMPTS_MAX);
-    if (p->n == p->cap) {
-        uint32_t cap = p->cap ? 2 * p->cap : 16;
-        struct iq_prompt *grown = realloc(p->prompt, cap * sizeof *grown);
-        if (!grown) return iq_fail(err, IQ_MEMORY, "no memory for %u prompts", cap);
-        p->prompt = grown;
-        p->cap = cap;
-    }
+    IQ_TRY(iq_grow(&p->prompt, &p->cap, (size_t)p->n + 1, sizeof *p->prompt, err));
     *out = &p->prompt[p->n++]; /* counted at once, so that iq_prompts_free sees what follows */
-    **out = (struct iq_prompt){0};
     return IQ_OK;
 }
 
@@ -129,7 +124,7 @@ static int read_line(cJSON *line, const char *where, const struct iq_prompt_defa
     const char *id, *text = NULL;
     IQ_TRY(iq_json_known(line, fields, where, err));
     IQ_TRY(iq_json_str(line, "id", where, &id, err));
-    IQ_TRY(grow(all, &p, err));
+    IQ_TRY(add(all, &p, err));
     IQ_TRY(copy(id, &p->id, err));
     const cJSON *messages = cJSON_GetObjectItemCaseSensitive(line, "messages");
     const cJSON *ids = cJSON_GetObjectItemCaseSensitive(line, "ids");
@@ -220,7 +215,7 @@ int iq_prompts_one(const char *text, const struct iq_prompt_defaults *d, struct 
                    struct iq_err *err)
 {
     struct iq_prompt *p;
-    IQ_TRY(grow(all, &p, err));
+    IQ_TRY(add(all, &p, err));
     IQ_TRY(copy("prompt", &p->id, err));
     IQ_TRY(read_params(NULL, "prompt", d, p, err));
     IQ_TRY(write_params(p, err));
@@ -242,7 +237,7 @@ int iq_prompts_recorded(const char *id, const char *params, const uint32_t *ids,
     char where[256];
     snprintf(where, sizeof where, "request %.200s: params", id);
     IQ_TRY(iq_json_parse(params, strlen(params), where, &json, err));
-    int status = grow(all, &p, err);
+    int status = add(all, &p, err);
     if (status == IQ_OK) status = copy(id, &p->id, err);
     if (status == IQ_OK) status = read_params(json, where, &none, p, err);
     if (status == IQ_OK) status = write_params(p, err);

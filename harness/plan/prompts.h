@@ -30,7 +30,8 @@ struct iq_prompt {
 
 struct iq_prompts {
     struct iq_prompt *prompt;
-    uint32_t n, cap;
+    uint32_t n;
+    size_t cap;
     struct iq_request *request; /* (n) after tokenising */
 };
 

@@ -8,8 +8,8 @@
 
 struct iq_settings {
     uint32_t threads, tp, batch, chunk, kv_blocks, prefix_min, logits, positions;
-    uint32_t
-        arrivals; /* requests per 1,000 seconds of virtual time, as a seeded Poisson process; 0: all at once */
+    /* Requests per 1,000 seconds of virtual time, as a seeded Poisson process; 0: all at once. */
+    uint32_t arrivals;
     uint32_t seed;                   /* of the arrivals */
     uint32_t prefix_cache, captured; /* booleans */
     uint32_t isa, dtype, level;      /* indices of words */

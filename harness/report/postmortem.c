@@ -1,6 +1,9 @@
 #include "harness/report/postmortem.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 
 static double percent(uint64_t part, uint64_t whole)
 {
@@ -9,7 +12,9 @@ static double percent(uint64_t part, uint64_t whole)
 
 static void verdict(const struct iq_finding *f, struct iq_buf *b)
 {
-    iq_buf_printf(b, "verdict    %s (%s): %s\n", iq_label_text(f->label), iq_label_field_term(f->label),
+    const char *label = iq_label_text(f->label), *term = iq_label_field_term(f->label);
+    bool same = !strcmp(label, term); /* "benign (benign)" */
+    iq_buf_printf(b, "verdict    %s%s%s%s: %s\n", label, same ? "" : " (", same ? "" : term, same ? "" : ")",
                   f->reason);
     iq_buf_printf(b, "runs       golden %s, subject %s\n", f->golden, f->subject);
     iq_buf_printf(b, "premises   prompts %s%s%s; weights %s%s%s%s%s%s\n",
@@ -75,8 +80,8 @@ static void guilty(const struct iq_finding *f, struct iq_buf *b)
     for (size_t i = 0; i < f->n_guilty; i++) {
         const struct iq_guilty *g = &f->guilty[i];
         iq_buf_printf(b,
-                      "guilty     %s, variant %s: its inputs are golden's and its output is not in %" PRIu64
-                      " of %" PRIu64 " cells",
+                      "guilty     %s, variant %s: in %" PRIu64 " of %" PRIu64
+                      " cells its inputs are golden's and its output is not",
                       g->op, g->variant, g->cells, g->evaluated);
         layers(g, b);
         iq_buf_printf(b, "\n  first    request %s, position %u, step %u, batch %u\n", g->request_id, g->pos,
@@ -89,8 +94,11 @@ static void guilty(const struct iq_finding *f, struct iq_buf *b)
 
 static void effect(const struct iq_finding *f, struct iq_buf *b)
 {
-    iq_buf_printf(b, "effect     %s: %" PRIu64 " of %" PRIu64 " answers changed (%.1f %%)",
-                  iq_effect_text(f->effect), f->changed, f->requests, percent(f->changed, f->requests));
+    char words[32]; /* "tie flips", not the identifier of the JSON */
+    snprintf(words, sizeof words, "%s", iq_effect_text(f->effect));
+    for (char *p = words; (p = strchr(p, '_'));) *p = ' ';
+    iq_buf_printf(b, "effect     %s: %" PRIu64 " of %" PRIu64 " answers changed (%.1f %%)", words, f->changed,
+                  f->requests, percent(f->changed, f->requests));
     if (f->tie_flips + f->decisive_flips)
         iq_buf_printf(
             b, "; first flips: %" PRIu64 " at near ties, %" PRIu64 " decisive, largest golden margin %.3g",

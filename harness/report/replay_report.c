@@ -44,7 +44,8 @@ static void trigger_cell(const struct iq_finding *f, char *out, size_t size)
     for (size_t i = 0; i < t->n_buckets && n < size; i++) {
         if (!t->bucket[i].in) continue;
         if (t->attr == IQ_ATTR_PHASE)
-            n += (size_t)snprintf(out + n, size - n, "%s%s", between, t->bucket[i].value ? "decode" : "prefill");
+            n += (size_t)snprintf(out + n, size - n, "%s%s", between,
+                                  t->bucket[i].value ? "decode" : "prefill");
         else
             n += (size_t)snprintf(out + n, size - n, "%s%u", between, t->bucket[i].value);
         between = ",";
@@ -61,14 +62,24 @@ static void row(const struct iq_arm *arm, const struct iq_arm_result *r, int nam
     guilty_cell(f, guilty, sizeof guilty);
     trigger_cell(f, trigger, sizeof trigger);
     snprintf(changed, sizeof changed, "%" PRIu64 "/%" PRIu64, f->changed, f->requests);
-    iq_buf_printf(b, "%-*s  %-12s  %-20s  %-23s  %-8s  %5" PRIu64 "  %s %u/%u\n", name_width, arm->name,
-                  iq_label_text(f->label), guilty, trigger, changed, f->fired, r->held ? "held  " : "FAILED", held,
-                  r->n_checks);
+    iq_buf_printf(b, "%-*s  %-12s  %-20s  %-23s  %-8s  %5" PRIu64 "  ", name_width, arm->name,
+                  iq_label_text(f->label), guilty, trigger, changed, f->fired);
+    iq_buf_printf(b, held == r->n_checks ? "all %u hold\n" : "%u of %u hold\n", held, r->n_checks);
     iq_buf_printf(b, "  %s\n", arm->what);
     for (unsigned i = 0; i < r->n_checks; i++)
         if (!r->check[i].held)
             iq_buf_printf(b, "  %s: predicted %s, found %s\n", r->check[i].field, r->check[i].expected,
                           r->check[i].found);
+}
+
+/* What the plan says, to be read beside what the finding says without it. */
+static void armed(const struct iq_plan *p, struct iq_buf *b)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        iq_buf_printf(b, "armed      %s: ", p->fault[i].name);
+        iq_fault_explain(&p->fault[i], b);
+        iq_buf_put(b, "\n", 1);
+    }
 }
 
 static void verdict(const struct iq_replay *r, struct iq_buf *b)
@@ -100,13 +111,15 @@ void iq_replay_text(const struct iq_replay *r, const char *model, struct iq_buf 
     int width = 3;
     for (unsigned i = 0; i < in->n_arms; i++)
         if ((int)strlen(in->arm[i].name) > width) width = (int)strlen(in->arm[i].name);
-    iq_buf_printf(b, "%s (%s): %s\nsource     %s\nmodel      %s\n\n", in->name, in->id, in->title, in->source, model);
+    iq_buf_printf(b, "%s (%s): %s\nsource     %s\nmodel      %s\n\n", in->name, in->id, in->title, in->source,
+                  model);
     wrap(in->story, b);
-    iq_buf_printf(b, "\n%-*s  %-12s  %-20s  %-23s  %-8s  %5s  %s\n", width, "arm", "label", "guilty", "trigger",
-                  "changed", "fired", "predictions");
+    iq_buf_printf(b, "\n%-*s  %-12s  %-20s  %-23s  %-8s  %5s  %s\n", width, "arm", "label", "guilty",
+                  "trigger", "changed", "fired", "predictions");
     for (unsigned i = 0; i < in->n_arms; i++) row(&in->arm[i], &r->arm[i], width, b);
     iq_buf_printf(b, "\npost-mortem of %s\n", in->arm[0].name);
     iq_postmortem_text(r->arm[0].finding, b);
+    armed(&in->arm[0].plan, b);
     iq_buf_put(b, "\n", 1);
     verdict(r, b);
 }
@@ -128,12 +141,7 @@ static void finding_json(const struct iq_finding *f, struct iq_jw *w)
     iq_jw_begin(w, '[');
     for (size_t i = 0; i < f->n_guilty; i++) iq_jw_str(w, f->guilty[i].op);
     iq_jw_end(w, ']');
-    const struct iq_trigger *t = f->n_guilty && f->guilty[0].trigger.found ? &f->guilty[0].trigger : NULL;
-    iq_jw_key(w, "trigger");
-    if (t)
-        iq_trigger_values_json(t, w);
-    else
-        iq_jw_null(w);
+    iq_jw_key(w, "trigger"), iq_predict_trigger(f, w);
     iq_jw_key(w, "changed"), iq_jw_u64(w, f->changed);
     iq_jw_key(w, "requests"), iq_jw_u64(w, f->requests);
     iq_jw_key(w, "fired"), iq_jw_u64(w, f->fired);

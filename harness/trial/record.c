@@ -35,7 +35,8 @@ static int on_begin(void *self, const char *manifest, const struct iq_node *node
     r->out->requests = n;
     for (uint32_t i = 0; golden && i < n; i++) r->out->resumed += skip[i] = iq_writer_has(r->writer, i);
     if (r->out->resumed)
-        iq_say("%u of %u requests are recorded already; going on with the rest", r->out->resumed, n);
+        iq_say("%u of %u requests are recorded already%s", r->out->resumed, n,
+               r->out->resumed < n ? "; going on with the rest" : "");
     if (r->spec->quiet) return IQ_OK;
     iq_progress_begin(&r->bar, golden ? "recording" : "running", "requests", r->out->resumed, n);
     r->drawn = true;
@@ -61,8 +62,8 @@ static int on_trajectory(void *self, const char *json)
     return user->trajectory(user->self, json);
 }
 
-int iq_record_run(const struct iq_trial *trial, const struct iq_record *spec, const struct iq_trial_events *user,
-                  struct iq_recorded *out, struct iq_err *err)
+int iq_record_run(const struct iq_trial *trial, const struct iq_record *spec,
+                  const struct iq_trial_events *user, struct iq_recorded *out, struct iq_err *err)
 {
     struct recording r = {.trial = trial, .spec = spec, .out = out, .user = user};
     struct iq_trial_events events = {.self = &r, .begin = on_begin, .progress = on_progress};

@@ -33,7 +33,7 @@ int iq__write_all(int fd, const void *bytes, size_t n)
     return 0;
 }
 
-int iq__read_all(int fd, void *bytes, size_t n)
+static int read_all(int fd, void *bytes, size_t n)
 {
     for (char *p = bytes; n;) {
         ssize_t r = read(fd, p, n);
@@ -86,7 +86,8 @@ static int open_engine(struct trial *t, struct iq_err *err)
 {
     struct iq_engine_config c;
     iq_settings_engine(&t->spec->settings, &c);
-    c.trajectory = t->spec->trajectory;
+    /* Its steps are those of all requests. What is left of a record is run in any batches: golden bits stay the same. */
+    if (t->n == t->spec->prompts->n) c.trajectory = t->spec->trajectory;
     IQ_TRY(iq_engine_open(t->model, &c, t->request, t->n, &t->engine, err));
     t->wire_sink = iq_wire_sink(t->wire);
     t->sink = (struct iq_sink){t, on_row, on_position, on_fired, on_done};
@@ -115,7 +116,7 @@ static int begin(struct trial *t, struct iq_err *err)
     iq_buf_free(&manifest);
     if (status != IQ_OK) return status;
     unsigned char *skip = calloc(t->n ? t->n : 1, 1);
-    if (!skip || iq__read_all(t->in, skip, t->n)) {
+    if (!skip || read_all(t->in, skip, t->n)) {
         free(skip);
         return iq_fail(err, IQ_IO, "the coordinator is gone");
     }
@@ -127,12 +128,14 @@ static int begin(struct trial *t, struct iq_err *err)
     t->ended = t->n - kept;
     t->n = kept;
     iq_engine_close(t->engine);
-    return open_engine(t, err);
+    t->engine = NULL;
+    return kept ? open_engine(t, err) : IQ_OK;
 }
 
 static int run_steps(struct trial *t, struct iq_err *err)
 {
     uint32_t total = t->n + t->ended;
+    if (!t->engine) return IQ_OK; /* everything was recorded before */
     if (t->faults) iq_engine_arm(t->engine, &t->selector);
     iq_engine_record(t->engine, &t->sink);
     for (bool more = t->n > 0; more;) {

@@ -13,6 +13,5 @@
 int iq__trial_process(const struct iq_trial *, int out, int in);
 /* 0, or -1 when the other side is gone. */
 int iq__write_all(int fd, const void *bytes, size_t n);
-int iq__read_all(int fd, void *bytes, size_t n);
 
 #endif

@@ -1,3 +1,4 @@
+/* Typed members of parsed JSON, and what was probably meant by an unknown one. */
 #include "kernels/base/json.h"
 
 #include <stdio.h>

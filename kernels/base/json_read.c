@@ -1,4 +1,6 @@
+/* A strict JSON reader: no recursion, exact numbers, each key once. */
 #include "kernels/base/digest.h"
+#include "kernels/base/grow.h"
 #include "kernels/base/json.h"
 #include "kernels/base/utf8.h"
 
@@ -237,13 +239,7 @@ static int object_key(struct parser *p)
     size_t at = p->at, n = 0;
     if (at >= p->len || p->text[at] != '"') return unexpected(p, at, "a key in quotes");
     IQ_TRY(string(p, &p->key, &n));
-    if (p->n_keys == p->cap_keys) {
-        size_t cap = p->cap_keys ? p->cap_keys * 2 : 64;
-        struct key_mark *grown = realloc(p->keys, cap * sizeof *grown);
-        if (!grown) return no_memory(p);
-        p->keys = grown;
-        p->cap_keys = cap;
-    }
+    if (iq_grow(&p->keys, &p->cap_keys, p->n_keys + 1, sizeof *p->keys, NULL)) return no_memory(p);
     p->keys[p->n_keys++] = (struct key_mark){iq_digest_bytes(p->key, n), at};
     skip_space(p);
     if (p->at >= p->len || p->text[p->at] != ':') return unexpected(p, p->at, "':' after a key");

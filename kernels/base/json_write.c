@@ -1,3 +1,4 @@
+/* JSON text, written in order. */
 #include "kernels/base/json.h"
 #include "kernels/base/utf8.h"
 

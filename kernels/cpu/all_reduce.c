@@ -1,5 +1,5 @@
-/* all_reduce by runs of columns: the tree is walked once a call into a list of steps, which every run of every row then
- * follows with a small stack. Adding is all there is: the compiler's vectors do. */
+/* all_reduce by runs of columns: the tree is walked once a call into a list of steps, which every run of
+ * every row then follows with a small stack. Adding is all there is: the compiler's vectors do. */
 #include "kernels/arith.h"
 #include "kernels/exec.h"
 #include "kernels/op.h"
@@ -19,8 +19,8 @@ struct plan {
     uint8_t join[IQ_REDUCE_PIECES];
 };
 
-/* In the order of the pieces: descend from the root to the next piece, keeping the right halves that are still to
- * come; when a node is complete, so are all ancestors that end with it. */
+/* In the order of the pieces: descend from the root to the next piece, keeping the right halves that are
+ * still to come; when a node is complete, so are all ancestors that end with it. */
 static int make_plan(const struct iq_all_reduce *a, struct plan *plan)
 {
     struct {

@@ -1,4 +1,5 @@
-/* The driver of attention: tiles, buffers, threads. Compiled once, for the baseline: only run_tile knows vectors. */
+/* The driver of attention: tiles, buffers, threads. Compiled once, for the baseline: only run_tile knows
+ * vectors. */
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/exec.h"
 #include "kernels/op.h"
@@ -34,8 +35,8 @@ static struct layout lay(uint32_t dim, uint32_t tile)
     return l;
 }
 
-/* Rows of a sequence and KV head are numbered position-major: i = (row of the sequence) * group + head of the group.
- * Tile n of `tiles` is [begin, end) of them, cut evenly. */
+/* Rows of a sequence and KV head are numbered position-major: i = (row of the sequence) * group + head of
+ * the group. Tile n of `tiles` is [begin, end) of them, cut evenly. */
 static void cut(uint64_t rows, uint64_t tiles, uint64_t n, uint64_t *begin, uint64_t *end)
 {
     *begin = rows * n / tiles;

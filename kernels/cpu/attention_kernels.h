@@ -1,9 +1,11 @@
-/* attention, written once over the vector primitives; a file per instruction set includes it after its vec_*.h.
+/* attention, written once over the vector primitives; a file per instruction set includes it after its
+ * vec_*.h.
  *
- * A tile is up to TILE rows of one sequence and KV head: consecutive (position, query head of the group) pairs, so that
- * a block of K or V is loaded once for all of them. For scores a lane is a position, for P.V an element of the head:
- * no chain of the contract ever runs across lanes, so tiles, widths and threads can't change a bit.
- * Keys that a row doesn't see: the lanes of a block beyond them are computed and dropped; P.V leaves them out.
+ * A tile is up to TILE rows of one sequence and KV head: consecutive (position, query head of the group)
+ * pairs, so that a block of K or V is loaded once for all of them. For scores a lane is a position, for P.V
+ * an element of the head: no chain of the contract ever runs across lanes, so tiles, widths and threads
+ * can't change a bit. Keys that a row doesn't see: the lanes of a block beyond them are computed and
+ * dropped; P.V leaves them out.
  */
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/vec_math.h"
@@ -13,9 +15,9 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-/* Rows of a tile, and vectors side by side, so that accumulators and operands fit the registers and few rows still
- * have enough chains to hide an fma's latency. For scores vectors side by side are blocks, which often share a cache
- * set: no more of them than latency asks for. */
+/* Rows of a tile, and vectors side by side, so that accumulators and operands fit the registers and few
+ * rows still have enough chains to hide an fma's latency. For scores vectors side by side are blocks, which
+ * often share a cache set: no more of them than latency asks for. */
 #if VL == 16
 #define TILE          12
 #define SCORE_WIDE(R) ((R) <= 1 ? 4 : 2)
@@ -33,7 +35,8 @@
 #define EACH_TILE(X)  X(1) X(2) X(3)
 #endif
 
-/* A NaN score makes every weight's sum and every output NaN, so the hardware's maximum, which may lose it, does. */
+/* A NaN score makes every weight's sum and every output NaN, so the hardware's maximum, which may lose it,
+ * does. */
 #if VL > 4
 #define v_max_number(a, b) v_max_raw(a, b)
 #else
@@ -80,17 +83,19 @@ INLINE float across_max(vf max)
     return greater(greater(four[0], four[1]), greater(four[2], four[3]));
 }
 
-/* Keeps a loaded vector in its register: the compiler would rather load it again as an operand of each fma. */
+/* Keeps a loaded vector in its register: the compiler would rather load it again for each fma. */
 #if VL > 4
 #define v_pin(v) __asm__("" : "+v"(v))
 #else
 #define v_pin(v) (void)(v)
 #endif
 
-/* Few rows (decode) wait for memory: they ask for the next block while they work on one. Many rows have it in cache. */
+/* Few rows (decode) wait for memory: they ask for the next block while they work on one. Many rows have it
+ * in cache. */
 #define AHEAD(R) ((R) <= 9)
 
-/* out[r][w * VL ..] = the chain over `dims` of q[r][d] * k[w][d]. next: what is wanted after k, block by block. */
+/* out[r][w * VL ..] = the chain over `dims` of q[r][d] * k[w][d]. next: what is wanted after k, block by
+ * block. */
 INLINE void score(const int R, const int W, const float *q, const float *const *k, const float *const *next,
                   uint32_t dims, float *out)
 {
@@ -115,8 +120,8 @@ INLINE void score(const int R, const int W, const float *q, const float *const *
         v_store(out + r * SCORE_STRIDE + w * VL, acc[r * W + w]);
 }
 
-/* sum[r][w * VL ..] += the chain over keys [lo, hi) of weight[r][key] * v[key]; weight is indexed from the chunk's
- * start, v points at the vector's first element in a block. */
+/* sum[r][w * VL ..] += the chain over keys [lo, hi) of weight[r][key] * v[key]; weight is indexed from the
+ * chunk's start, v points at the vector's first element in a block. */
 INLINE void mix(const int R, const int W, const struct reach *k, uint32_t lo, uint32_t hi,
                 const float *weight, size_t e, float *sum, size_t stride)
 {
@@ -181,7 +186,8 @@ static const struct {
     uint32_t score_wide, mix_wide; /* vectors that score and mix take; score1 and mix1 take one */
 } by_rows[TILE + 1] = {EACH_TILE(ROW)};
 
-/* Raw scores (not yet scaled) of the tile's rows against the vectors of positions that cover [lo, hi) of one chunk. */
+/* Raw scores (not yet scaled) of the tile's rows against the vectors of positions that cover [lo, hi) of
+ * one chunk. */
 static void score_tile(const struct tile *t, uint32_t lo, uint32_t hi)
 {
     uint32_t dim = t->keys.dim, chunks = (dim + IQ_CHUNK - 1) / IQ_CHUNK, wide = by_rows[t->rows].score_wide;
@@ -211,8 +217,9 @@ static void score_tile(const struct tile *t, uint32_t lo, uint32_t hi)
                  width);
 }
 
-/* Scores of row r over keys [lo, hi) of one chunk become weights, in place; m_c and l_c are set. Whole groups of
- * IQ_VECTOR_LANES are walked: what lies beside the keys is -infinity, weighs +0 and changes neither maximum nor sum. */
+/* Scores of row r over keys [lo, hi) of one chunk become weights, in place; m_c and l_c are set. Whole
+ * groups of IQ_VECTOR_LANES are walked: what lies beside the keys is -infinity, weighs +0 and changes
+ * neither maximum nor sum. */
 static void weigh_row(const struct tile *t, uint32_t r, uint32_t lo, uint32_t hi)
 {
     float *s = t->scores + (size_t)r * SCORE_STRIDE;
@@ -256,7 +263,8 @@ static void mix_rows(const struct tile *t, uint32_t r, uint32_t rows, uint32_t l
                                               reach_v(&t->keys, key)[e], sum[i * t->stride + e]);
 }
 
-/* P.V of one chunk. Keys that all rows see go through the tile together; the ragged ends row by row, in order. */
+/* P.V of one chunk. Keys that all rows see go through the tile together; the ragged ends row by row, in
+ * order. */
 static void mix_tile(const struct tile *t)
 {
     uint32_t lo = 0, hi = UINT32_MAX;

@@ -9,8 +9,8 @@
 
 struct iq_exec;
 
-/* Floats from one row's scores, and from one row's queries, to the next: a chunk, and 16 so that the rows of a tile
- * don't share a few cache sets. Constant, so that one register addresses all rows. */
+/* Floats from one row's scores, and from one row's queries, to the next: a chunk, and 16 so that the rows
+ * of a tile don't share a few cache sets. Constant, so that one register addresses all rows. */
 enum { SCORE_STRIDE = IQ_KEY_CHUNK + 16, QUERY_STRIDE = IQ_CHUNK + 16 };
 
 /* The keys and values of one sequence and KV head. */
@@ -50,7 +50,7 @@ struct tile {
     struct tile_row *row;
 };
 
-/* x[0..n) of part 0 = the tree's sum of `parts` runs of n floats, `stride` apart; destroys the other parts. */
+/* x[0..n) of part 0 = the tree's sum of `parts` runs of n floats, `stride` apart; destroys the rest. */
 static inline void tree_add(float *x, size_t stride, uint32_t parts, uint32_t n)
 {
     /* parts <= 2 is the common case; the depth is log2(parts). */
@@ -60,8 +60,8 @@ static inline void tree_add(float *x, size_t stride, uint32_t parts, uint32_t n)
     for (uint32_t i = 0; i < n; i++) x[i] += x[left * stride + i];
 }
 
-/* Cuts the call into tiles of at most `tile` rows and runs them on the exec's threads: contiguous shares of equal
- * cost, of the list (sequence, KV head, tile). */
+/* Cuts the call into tiles of at most `tile` rows and runs them on the exec's threads: contiguous shares of
+ * equal cost, of the list (sequence, KV head, tile). */
 int iq__attention_tiles(struct iq_exec *, const struct iq_attention *, uint32_t tile,
                         void (*run)(const struct tile *));
 

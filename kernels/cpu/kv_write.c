@@ -1,5 +1,5 @@
-/* kv_write by runs of positions that share a block: K's lines, a position each 64 bytes, are written whole where a
- * prefill fills the block. */
+/* kv_write by runs of positions that share a block: K's lines, a position each 64 bytes, are written whole
+ * where a prefill fills the block. */
 #include "kernels/exec.h"
 #include "kernels/op.h"
 #include "kernels/ops/kv.h"

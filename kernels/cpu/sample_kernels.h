@@ -1,5 +1,5 @@
-/* sample, written once: loops over integers that the compiler vectorises for the instruction set of the file that
- * includes it. A token is dropped by setting its weight to 0: what weighs nothing is never drawn. */
+/* sample, written once: loops over integers that the compiler vectorises for the instruction set of the
+ * file that includes it. A token is dropped by setting its weight to 0: weight 0 is never drawn. */
 #include "kernels/cpu/sample_rules.h"
 #include "kernels/cpu/sort_entries.h"
 #include "kernels/cpu/vec_compare.h"
@@ -68,10 +68,10 @@ static uint64_t sum_above(const int64_t *weight, uint32_t n, int64_t least)
     return (uint64_t)sum;
 }
 
-/* top-p below 1, so that limit < sum << 32. A token stays if the weights above its own do not reach the limit; of the
- * tokens with the least weight that stays only the first few do. That weight is looked for by its length in bits
- * first, then bit by bit among the tokens with that length: `edge` is the largest weight above which the limit is
- * reached, so all tokens of that weight go. */
+/* top-p below 1, so that limit < sum << 32. A token stays if the weights above its own do not reach the
+ * limit; of the tokens with the least weight that stays only the first few do. That weight is looked for by
+ * its length in bits first, then bit by bit among the tokens with that length: `edge` is the largest weight
+ * above which the limit is reached, so all tokens of that weight go. */
 static void cut_top_p(const struct draw *d, iq_u128 limit)
 {
     int length = 0, most = 40;

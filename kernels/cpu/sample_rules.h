@@ -1,4 +1,5 @@
-/* The rules of sampling (kernels/ops/sampling.h) that are formulas: shared by the reference and the fast variants. */
+/* The rules of sampling (kernels/ops/sampling.h) that are formulas: shared by the reference and the fast
+ * variants. */
 #ifndef IQ_CPU_SAMPLE_RULES_H
 #define IQ_CPU_SAMPLE_RULES_H
 
@@ -28,8 +29,8 @@ static inline uint64_t iq__sample_fixed(float p)
 /* min-p: the least weight that stays; the largest weight is 2^40. */
 static inline uint64_t iq__sample_least(float min_p) { return iq__sample_fixed(min_p) << 8; }
 
-/* top-p: a token stays while the sum of the weights before it, times 2^32, is below this. Off at 1 (and for NaN, which
- * is no probability): everything stays. At 0 one token stays. */
+/* top-p: a token stays while the sum of the weights before it, times 2^32, is below this. Off at 1 (and for
+ * NaN, which is no probability): everything stays. At 0 one token stays. */
 static inline iq_u128 iq__sample_limit(float top_p, uint64_t total)
 {
     iq_u128 limit = (iq_u128)(top_p < 1.0f ? iq__sample_fixed(top_p) : (uint64_t)1 << 32) * total;

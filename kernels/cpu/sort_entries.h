@@ -1,4 +1,5 @@
-/* Ascending sort of distinct 64-bit entries. Include it in files that are compiled for one instruction set each. */
+/* Ascending sort of distinct 64-bit entries. Include it in files that are compiled for one instruction set
+ * each. */
 #ifndef IQ_CPU_SORT_ENTRIES_H
 #define IQ_CPU_SORT_ENTRIES_H
 

@@ -1,6 +1,6 @@
-/* topk, written once over the vector primitives. Two reads of a row: the first takes the maximum of many segments, the
- * k-th largest of which is a lower bound of the k-th largest logit; the second gathers what reaches the bound, a little
- * more than k logits. These are sorted in full order. */
+/* topk, written once over the vector primitives. Two reads of a row: the first takes the maximum of many
+ * segments, the k-th largest of which is a lower bound of the k-th largest logit; the second gathers what
+ * reaches the bound, a little more than k logits. These are sorted in full order. */
 #include "kernels/arith.h"
 #include "kernels/cpu/sort_entries.h"
 #include "kernels/cpu/topk_order.h"
@@ -11,7 +11,8 @@
 
 #define UNROLL _Pragma("GCC unroll 16")
 
-/* Segments for one wanted logit (more: a tighter bound, but more maxima to look through), vectors to a step. */
+/* Segments for one wanted logit (more: a tighter bound, but more maxima to look through), vectors to a
+ * step. */
 enum { SEGMENTS_PER_K = 4, SEGMENTS_MIN = 256, STEP = 4 };
 
 /* The order of floats as that of integers; no NaN. */
@@ -35,8 +36,8 @@ static uint32_t kth_largest(const uint32_t *x, uint32_t n, uint32_t k)
     return least;
 }
 
-/* A lower bound of the k-th largest logit; -infinity where the row is too short for that many segments. `maxima` has
- * room for vocab integers. */
+/* A lower bound of the k-th largest logit; -infinity where the row is too short for that many segments.
+ * `maxima` has room for vocab integers. */
 static float bound_of(const float *x, uint32_t vocab, uint32_t k, uint32_t *maxima)
 {
     uint32_t want = k * SEGMENTS_PER_K > SEGMENTS_MIN ? k * SEGMENTS_PER_K : SEGMENTS_MIN;

@@ -1,4 +1,5 @@
-/* The order of topk as one integer: value descending, then id ascending; NaN after every number; -0 equal to +0. */
+/* The order of topk as one integer: value descending, then id ascending; NaN after every number; -0 equal
+ * to +0. */
 #ifndef IQ_CPU_TOPK_ORDER_H
 #define IQ_CPU_TOPK_ORDER_H
 

@@ -7,19 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VL 16
-#define IQ_ISA avx512
+#define VL          16
+#define IQ_ISA      avx512
 #define IQ_ISA_NAME "avx512"
 typedef __m512 vf;
 typedef uint32_t vi __attribute__((vector_size(64)));
-#define v_load(p) _mm512_loadu_ps(p)
-#define v_store(p, v) _mm512_storeu_ps(p, v)
-#define v_set1(f) _mm512_set1_ps(f)
+#define v_load(p)      _mm512_loadu_ps(p)
+#define v_store(p, v)  _mm512_storeu_ps(p, v)
+#define v_set1(f)      _mm512_set1_ps(f)
 #define v_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define v_add(a, b) _mm512_add_ps(a, b)
-#define v_sub(a, b) _mm512_sub_ps(a, b)
-#define v_mul(a, b) _mm512_mul_ps(a, b)
-#define v_div(a, b) _mm512_div_ps(a, b)
-#define v_loadi(p) ((vi)_mm512_loadu_si512(p))
+#define v_add(a, b)    _mm512_add_ps(a, b)
+#define v_sub(a, b)    _mm512_sub_ps(a, b)
+#define v_mul(a, b)    _mm512_mul_ps(a, b)
+#define v_div(a, b)    _mm512_div_ps(a, b)
+#define v_loadi(p)     ((vi)_mm512_loadu_si512(p))
 
 #endif

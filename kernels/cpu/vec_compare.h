@@ -1,5 +1,5 @@
-/* Comparisons of vectors, after one of the vec_*.h: lane by lane the greater, `acc` where v is NaN (v_raise); a mask of
- * the lanes of v that are at least `bound` (v_reach; NaN never is). */
+/* Comparisons of vectors, after one of the vec_*.h: lane by lane the greater, `acc` where v is NaN
+ * (v_raise); a mask of the lanes of v that are at least `bound` (v_reach; NaN never is). */
 #ifndef IQ_CPU_VEC_COMPARE_H
 #define IQ_CPU_VEC_COMPARE_H
 

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VL 4
-#define IQ_ISA scalar
+#define VL          4
+#define IQ_ISA      scalar
 #define IQ_ISA_NAME "scalar"
 typedef float vf __attribute__((vector_size(4 * VL)));
 typedef uint32_t vi __attribute__((vector_size(4 * VL)));

@@ -1,29 +1,17 @@
 /* The kind all_reduce: what taps, firing logs and triggers see of it, and its invariant. */
 #include "kernels/arith.h"
+#include "kernels/kind/rows.h"
 #include "kernels/op.h"
 #include "kernels/ops/reduce.h"
 
-#include <string.h>
-
 static uint32_t rows(const void *args) { return ((const struct iq_all_reduce *)args)->rows; }
 
-static size_t row_bytes(const void *args, unsigned point)
-{
-    return point == 0 ? ((const struct iq_all_reduce *)args)->n * sizeof(float) : 0;
-}
-
-static const void *get(const void *args, unsigned point, uint32_t r, void *scratch)
+static struct iq__rows at(const void *args, unsigned point)
 {
     const struct iq_all_reduce *a = args;
-    (void)point, (void)scratch;
-    return a->y + r * a->ldy;
+    return (struct iq__rows){a->y, a->ldy, point == 0 ? a->n : 0};
 }
-
-static void put(const void *args, unsigned point, uint32_t r, const void *bytes)
-{
-    const struct iq_all_reduce *a = args;
-    memcpy(a->y + r * a->ldy, bytes, row_bytes(args, point));
-}
+IQ__FLOAT_ROWS(at)
 
 static const char *const fields[] = {"elements", "pieces", "units", "n", "bytes", NULL};
 
@@ -49,8 +37,9 @@ static double act_error(uint32_t act, double magnitude)
     }
 }
 
-/* In whatever order float32 adds n terms, the result lies within (n - 1) u' sum |x| of their sum, u' = 2^-23 leaving
- * room for the higher terms; one rounding follows. Rows with a term or a sum that is not finite are not judged. */
+/* In whatever order float32 adds n terms, the result lies within (n - 1) u' sum |x| of their sum, u' =
+ * 2^-23 leaving room for the higher terms; one rounding follows. Rows with a term or a sum that is not
+ * finite are not judged. */
 static int check(const void *args, struct iq_err *err)
 {
     const struct iq_all_reduce *a = args;

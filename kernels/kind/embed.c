@@ -1,31 +1,18 @@
+/* The kind embed: what taps, firing logs and triggers see of it. */
 #include "kernels/ops/embed.h"
+#include "kernels/kind/rows.h"
 #include "kernels/matrix.h"
 #include "kernels/op.h"
 #include "kernels/tables.h"
 
-#include <string.h>
-
 static uint32_t rows(const void *args) { return ((const struct iq_embed *)args)->rows; }
 
-static size_t row_bytes(const void *args, unsigned point)
+static struct iq__rows at(const void *args, unsigned point)
 {
     const struct iq_embed *e = args;
-    return point == 0 ? e->table->k * sizeof *e->y : 0;
+    return (struct iq__rows){e->y, e->ldy, point == 0 ? e->table->k : 0};
 }
-
-static const void *get(const void *args, unsigned point, uint32_t r, void *scratch)
-{
-    (void)point, (void)scratch;
-    const struct iq_embed *e = args;
-    return e->y + r * e->ldy;
-}
-
-static void put(const void *args, unsigned point, uint32_t r, const void *bytes)
-{
-    (void)point;
-    const struct iq_embed *e = args;
-    memcpy(e->y + r * e->ldy, bytes, e->table->k * sizeof *e->y);
-}
+IQ__FLOAT_ROWS(at)
 
 static const char *const fields[] = {"rows", "hidden", "vocab", "format", "ldy", NULL};
 

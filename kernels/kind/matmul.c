@@ -1,37 +1,20 @@
+/* The kind matmul: what taps, firing logs and triggers see of it. */
 #include "kernels/ops/matmul.h"
+#include "kernels/kind/rows.h"
 #include "kernels/matrix.h"
 #include "kernels/op.h"
 #include "kernels/tables.h"
 
-#include <string.h>
-
-/* Point p is the output of part p. */
-static const struct iq_matmul_part *part_at(const void *args, unsigned point)
-{
-    const struct iq_matmul *m = args;
-    return point < m->parts ? &m->part[point] : NULL;
-}
-
 static uint32_t rows(const void *args) { return ((const struct iq_matmul *)args)->rows; }
 
-static size_t row_bytes(const void *args, unsigned point)
+/* Point p is the output of part p. */
+static struct iq__rows at(const void *args, unsigned point)
 {
-    const struct iq_matmul_part *p = part_at(args, point);
-    return p ? p->w->n * sizeof *p->y : 0;
+    const struct iq_matmul *m = args;
+    if (point >= m->parts) return (struct iq__rows){0};
+    return (struct iq__rows){m->part[point].y, m->part[point].ldy, m->part[point].w->n};
 }
-
-static const void *get(const void *args, unsigned point, uint32_t r, void *scratch)
-{
-    (void)scratch;
-    const struct iq_matmul_part *p = part_at(args, point);
-    return p->y + r * p->ldy;
-}
-
-static void put(const void *args, unsigned point, uint32_t r, const void *bytes)
-{
-    const struct iq_matmul_part *p = part_at(args, point);
-    memcpy(p->y + r * p->ldy, bytes, p->w->n * sizeof *p->y);
-}
+IQ__FLOAT_ROWS(at)
 
 /* Of the whole call: rows, parts; of the first part: n, k, unit, format. Strides in floats. */
 static const char *const fields[] = {"rows", "n", "k", "unit", "format", "parts", "ldx", "ldy", "bias", NULL};

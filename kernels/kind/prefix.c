@@ -43,7 +43,8 @@ static bool holds(const struct iq_prefix *a, struct iq_digest key, uint32_t bloc
     return false;
 }
 
-/* Each block that is handed out is in the table under the prompt's own key; behind the run there is nothing. */
+/* Each block that is handed out is in the table under the prompt's own key; behind the run there is
+ * nothing. */
 static int check(const void *args, struct iq_err *err)
 {
     const struct iq_prefix *a = args;

@@ -1,29 +1,16 @@
 /* The kind rmsnorm: what taps, firing logs and triggers see of it. */
 #include "kernels/ops/rmsnorm.h"
+#include "kernels/kind/rows.h"
 #include "kernels/op.h"
-
-#include <string.h>
 
 static uint32_t rows(const void *args) { return ((const struct iq_rmsnorm *)args)->rows; }
 
-static size_t row_bytes(const void *args, unsigned point)
+static struct iq__rows at(const void *args, unsigned point)
 {
     const struct iq_rmsnorm *a = args;
-    return point == 0 ? (size_t)a->groups * a->n * sizeof(float) : 0;
+    return (struct iq__rows){a->y, a->ldy, point == 0 ? (size_t)a->groups * a->n : 0};
 }
-
-static const void *get(const void *args, unsigned point, uint32_t r, void *scratch)
-{
-    const struct iq_rmsnorm *a = args;
-    (void)point, (void)scratch;
-    return a->y + r * a->ldy;
-}
-
-static void put(const void *args, unsigned point, uint32_t r, const void *bytes)
-{
-    const struct iq_rmsnorm *a = args;
-    memcpy(a->y + r * a->ldy, bytes, row_bytes(args, point));
-}
+IQ__FLOAT_ROWS(at)
 
 static const char *const fields[] = {"n", "groups", "elements", NULL};
 

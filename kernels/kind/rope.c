@@ -1,29 +1,17 @@
 /* The kind rope: what taps, firing logs and triggers see of it. Points: q and k, each (rows, heads, dim). */
 #include "kernels/ops/rope.h"
+#include "kernels/kind/rows.h"
 #include "kernels/op.h"
-
-#include <string.h>
 
 static uint32_t rows(const void *args) { return ((const struct iq_rope *)args)->rows; }
 
-static size_t row_bytes(const void *args, unsigned point)
+static struct iq__rows at(const void *args, unsigned point)
 {
     const struct iq_rope *a = args;
-    return point < 2 ? (size_t)a->part[point].heads * a->dim * sizeof(float) : 0;
+    if (point > 1) return (struct iq__rows){0};
+    return (struct iq__rows){a->part[point].y, a->part[point].ldy, (size_t)a->part[point].heads * a->dim};
 }
-
-static const void *get(const void *args, unsigned point, uint32_t r, void *scratch)
-{
-    const struct iq_rope *a = args;
-    (void)scratch;
-    return a->part[point].y + r * a->part[point].ldy;
-}
-
-static void put(const void *args, unsigned point, uint32_t r, const void *bytes)
-{
-    const struct iq_rope *a = args;
-    memcpy(a->part[point].y + r * a->part[point].ldy, bytes, row_bytes(args, point));
-}
+IQ__FLOAT_ROWS(at)
 
 static const char *const fields[] = {"dim", "rotary", "interleaved", "q_heads", "kv_heads", NULL};
 

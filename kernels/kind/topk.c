@@ -41,8 +41,8 @@ static uint64_t field(const void *args, unsigned index)
     return value[index];
 }
 
-/* One row: ids in range, values the logits of their ids, strictly descending in the order of topk_order.h (so no id
- * twice), and nothing left out that is better than what is there. */
+/* One row: ids in range, values the logits of their ids, strictly descending in the order of topk_order.h
+ * (so no id twice), and nothing left out that is better than what is there. */
 static int check_row(const struct iq_topk *a, uint32_t r, struct iq_err *err)
 {
     const float *x = a->logits + r * a->ld, *values = a->values + (size_t)r * a->k;

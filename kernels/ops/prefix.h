@@ -15,8 +15,8 @@ struct iq_prefix {
     uint32_t request, tokens;    /* prompt length */
     uint32_t wanted;             /* whole blocks that may be reused: at least one token is always computed */
     const struct iq_digest *key; /* (wanted) of the prompt's blocks, in order */
-    const struct iq_prefix_entry
-        *entry; /* open-addressed table of `capacity` (power of two) slots, probed linearly from key.lo */
+    /* An open-addressed table of `capacity` (a power of two) slots, probed linearly from key.lo. */
+    const struct iq_prefix_entry *entry;
     uint32_t capacity;
     uint32_t *hits;   /* blocks found: a leading run */
     uint32_t *blocks; /* (wanted) their ids; the rest is set to UINT32_MAX */

@@ -1,11 +1,13 @@
-/* Reference of all_reduce: the tree over all units, entered at its root; a piece is the node that it covers. */
+/* Reference of all_reduce: the tree over all units, entered at its root; a piece is the node that it
+ * covers. */
 #include "kernels/arith.h"
 #include "kernels/exec.h"
 #include "kernels/op.h"
 #include "kernels/ops/reduce.h"
 
-/* Element (r, i) of the node over units [unit, unit + units). *at: the first piece of the node; moved behind it. A node
- * that is no piece and has a single unit can't be made: the pieces are not nodes of this tree. */
+/* Element (r, i) of the node over units [unit, unit + units). *at: the first piece of the node; moved
+ * behind it. A node that is no piece and has a single unit can't be made: the pieces are not nodes of this
+ * tree. */
 static int node(const struct iq_all_reduce *a, uint32_t unit, uint32_t units, uint32_t r, uint32_t i,
                 uint32_t *at, float *sum)
 {

@@ -12,8 +12,8 @@ struct head {
     uint32_t kv_head; /* in the cache */
 };
 
-/* q . k over dims [lo, hi): chunks are chains of fma from +0, combined by the tree. A chunk starts at a multiple of
- * IQ_CHUNK. */
+/* q . k over dims [lo, hi): chunks are chains of fma from +0, combined by the tree. A chunk starts at a
+ * multiple of IQ_CHUNK. */
 static float dot(const float *q, const float *k, uint32_t lo, uint32_t hi)
 {
     uint32_t chunks = (hi - lo + IQ_CHUNK - 1) / IQ_CHUNK;
@@ -33,8 +33,8 @@ static float score(const struct head *h, uint32_t key)
     return dot(h->q, k, 0, c->head_dim) * h->a->scale;
 }
 
-/* Weights of keys [lo, hi), which lie in one chunk, into w[key % IQ_KEY_CHUNK]; returns their sum by the vector
- * rule. */
+/* Weights of keys [lo, hi), which lie in one chunk, into w[key % IQ_KEY_CHUNK]; returns their sum by the
+ * vector rule. */
 static float weigh(const struct head *h, uint32_t lo, uint32_t hi, float *w, float *max)
 {
     float lane[IQ_VECTOR_LANES] = {0};

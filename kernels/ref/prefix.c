@@ -1,14 +1,15 @@
-/* Reference of prefix: the prompt's blocks are looked up in order; the first that is not cached ends the run. */
+/* Reference of prefix: the prompt's blocks are looked up in order; the first that is not cached ends the
+ * run. */
 #include "kernels/ops/prefix.h"
 #include "kernels/exec.h"
 #include "kernels/op.h"
 
 #include <string.h>
 
-/* The block cached under `key`, or UINT32_MAX. A free slot ends a probe; so does a whole turn of a full table. */
+/* The block cached under `key`, or UINT32_MAX. A free slot ends a probe; so does a whole turn of a full
+ * table. */
 static uint32_t probe(const struct iq_prefix *a, struct iq_digest key)
 {
-    if (iq_digest_is_zero(key)) return UINT32_MAX; /* a free slot's key is nobody's */
     for (uint32_t i = 0; i < a->capacity; i++) {
         const struct iq_prefix_entry *e = &a->entry[(key.lo + i) & (a->capacity - 1)];
         if (iq_digest_is_zero(e->key)) return UINT32_MAX;

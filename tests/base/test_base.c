@@ -1,13 +1,15 @@
+/* Status, buffers, lists, digests, random numbers, SHA-256, pools, UTF-8. */
 #define _GNU_SOURCE
 #include "kernels/base/buf.h"
 #include "kernels/base/digest.h"
+#include "kernels/base/grow.h"
 #include "kernels/base/pool.h"
 #include "kernels/base/rng.h"
 #include "kernels/base/sha256.h"
 #include "kernels/base/status.h"
 #include "kernels/base/utf8.h"
+#include "tests/check_main.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,6 +59,36 @@ START_TEST(a_buffer_takes_prints_longer_than_its_scratch)
     ck_assert_uint_eq(b.len, 4000);
     ck_assert_int_eq(b.data[3999], '1');
     iq_buf_free(&b);
+}
+END_TEST
+
+START_TEST(a_list_doubles_keeps_its_entries_and_is_zero_beyond_them)
+{
+    uint64_t *list = NULL;
+    size_t cap = 0;
+    for (size_t n = 0; n < 100; n++) {
+        size_t before = cap;
+        ck_assert_int_eq(iq_grow(&list, &cap, n + 1, sizeof *list, NULL), IQ_OK);
+        ck_assert(cap == before || cap == (before ? 2 * before : 16));
+        for (size_t i = before; i < cap; i++) ck_assert_uint_eq(list[i], 0);
+        list[n] = n + 1;
+    }
+    for (size_t n = 0; n < 100; n++) ck_assert_uint_eq(list[n], n + 1);
+    free(list);
+}
+END_TEST
+
+START_TEST(a_list_too_large_for_memory_stays_as_it_was)
+{
+    uint64_t *list = NULL;
+    size_t cap = 0;
+    struct iq_err err = {0};
+    ck_assert_int_eq(iq_grow(&list, &cap, 3, sizeof *list, &err), IQ_OK);
+    const uint64_t *old = list;
+    ck_assert_int_eq(iq_grow(&list, &cap, SIZE_MAX / 4, sizeof *list, &err), IQ_MEMORY);
+    ck_assert_int_eq(iq_grow(&list, &cap, SIZE_MAX, sizeof *list, &err), IQ_MEMORY);
+    ck_assert(list == old && cap == 16);
+    free(list);
 }
 END_TEST
 
@@ -259,6 +291,8 @@ int main(void)
     tcase_add_test(t, an_error_holds_status_and_sentence);
     tcase_add_test(t, a_buffer_keeps_its_maximum_and_stays_failed);
     tcase_add_test(t, a_buffer_takes_prints_longer_than_its_scratch);
+    tcase_add_test(t, a_list_doubles_keeps_its_entries_and_is_zero_beyond_them);
+    tcase_add_test(t, a_list_too_large_for_memory_stays_as_it_was);
     tcase_add_test(t, digests_of_shards_compose_to_the_digest_of_the_row);
     tcase_add_test(t, digests_are_xxh3_as_published);
     tcase_add_test(t, a_digest_survives_hex);
@@ -272,9 +306,5 @@ int main(void)
     tcase_add_test(t, utf8_round_trips_every_scalar_value_and_nothing_else);
     Suite *s = suite_create("base");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

@@ -1,7 +1,8 @@
+/* The JSON reader and writer. */
 #define _GNU_SOURCE
 #include "kernels/base/json.h"
+#include "tests/check_main.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -395,9 +396,5 @@ int main(void)
     tcase_add_test(t, doubles_read_back_equal);
     Suite *s = suite_create("json");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

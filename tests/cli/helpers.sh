@@ -17,3 +17,36 @@ EOF
     chmod +x bin/python3
     PATH=$PWD/bin:$PATH
 }
+
+# small_model PATH [KEY=VALUE ...]: a random model, see tests/files/make_model_main.c.
+small_model() { "${MAKE_MODEL:?the path of make_model}" "$@"; }
+
+# prompts N: N prompts of growing length, as JSON lines.
+prompts() {
+    i=0
+    while [ $i -lt "$1" ]; do
+        printf '{"id":"q%d","ids":[%d' $i $((i + 3))
+        j=0
+        while [ $j -lt $i ]; do
+            printf ',%d' $((j * 7 % 250 + 3))
+            j=$((j + 1))
+        done
+        printf ']}\n'
+        i=$((i + 1))
+    done
+}
+
+# chains STORE RUN: a line a finished request, id and chain; nothing where there is no such run yet.
+chains() { "$INQUEST" store show --store "$1" "$2" 2> /dev/null | sed -n 's/^\([^ ]*\) .* chain \(.*\)/\1 \2/p' | sort; }
+
+# refused SENTENCE COMMAND...: exit status 2 and one sentence that has this in it.
+refused() {
+    want=$1
+    shift
+    rc=0
+    "$@" > refused.out 2> refused.err || rc=$?
+    [ $rc = 2 ] && [ "$(wc -l < refused.err)" = 1 ] && grep -qF -- "$want" refused.err && return
+    echo "expected exit 2 and a sentence with '$want', found $rc: $*"
+    cat refused.err
+    exit 1
+}

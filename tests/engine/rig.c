@@ -3,6 +3,7 @@
 #include "kernels/base/rng.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,18 +67,19 @@ struct iq_rig_set iq_rig_set_make(uint64_t seed, const struct iq_rig_shape *s)
     for (uint32_t i = 0; i < s->n; i++) {
         uint64_t own = iq_rig_draw(seed, 1000 + i);
         uint32_t *t = set.tokens + (size_t)i * s->longest, stem = below(iq_rig_draw(own, 0), STEMS);
-        uint32_t shared = below(iq_rig_draw(own, 1), s->stem + 1),
+        uint32_t shared = s->stem / 2 + below(iq_rig_draw(own, 1), s->stem / 2 + 1),
                  len = 1 + below(iq_rig_draw(own, 2), s->longest);
         for (uint32_t p = 0; p < len; p++)
             t[p] = below(p < shared ? iq_rig_draw(seed + 1 + stem, p) : iq_rig_draw(own, 10 + p), s->vocab);
         snprintf(set.id[i], sizeof set.id[i], "r%u", i);
-        set.request[i] = (struct iq_request){.index = i,
-                                             .id = set.id[i],
-                                             .params = "{}",
-                                             .prompt = t,
-                                             .n_prompt = len,
-                                             .max_tokens = 1 + below(iq_rig_draw(own, 3), s->answer),
-                                             .top_p = 1};
+        set.request[i] =
+            (struct iq_request){.index = i,
+                                .id = set.id[i],
+                                .params = "{}",
+                                .prompt = t,
+                                .n_prompt = len,
+                                .max_tokens = s->answer / 2 + below(iq_rig_draw(own, 3), s->answer / 2 + 1),
+                                .top_p = 1};
         if (s->sampled) sampling(own, &set.request[i]);
     }
     return set;
@@ -153,22 +155,32 @@ static bool always(void *self, enum iq_op_id op)
     return true;
 }
 
-void iq_rig_run(struct iq_rig *g, const struct iq_model *m, const struct iq_engine_config *config,
-                const struct iq_request *request, uint32_t n, const struct iq_selector *faults, bool watch,
-                const struct iq_sink *also)
+void iq_rig_open(struct iq_rig *g, const struct iq_model *m, const struct iq_engine_config *config,
+                 const struct iq_request *request, uint32_t n, const struct iq_selector *faults, bool watch)
 {
     struct iq_err err = {0};
-    bool more = true;
     *g = (struct iq_rig){.request = request, .n = n, .faults = faults};
-    if (also) g->also = *also;
     g->sink = (struct iq_sink){g, on_row, on_position, on_fired, on_done};
     g->spy = (struct iq_selector){g, on_pick, always};
     int status = iq_engine_open(m, config, request, n, &g->engine, &err);
     ck_assert_msg(status == IQ_OK, "%s", err.text);
     iq_engine_record(g->engine, &g->sink);
     iq_engine_arm(g->engine, watch ? &g->spy : faults);
-    while (more && status == IQ_OK) status = iq_engine_step(g->engine, &more, &err);
+}
+
+void iq_rig_go(struct iq_rig *g)
+{
+    struct iq_err err = {0};
+    int status = IQ_OK;
+    for (bool more = true; more && status == IQ_OK;) status = iq_engine_step(g->engine, &more, &err);
     ck_assert_msg(status == IQ_OK, "%s", err.text);
+}
+
+void iq_rig_run(struct iq_rig *g, const struct iq_model *m, const struct iq_engine_config *config,
+                const struct iq_request *request, uint32_t n, const struct iq_selector *faults, bool watch)
+{
+    iq_rig_open(g, m, config, request, n, faults, watch);
+    iq_rig_go(g);
 }
 
 void iq_rig_close(struct iq_rig *g)
@@ -233,4 +245,36 @@ uint32_t iq_rig_differing(const struct iq_rig *a, const struct iq_rig *b)
         for (uint32_t i = 0; i < a->n; i++)
             if (a->request[i].index == b->request[j].index) n += !iq_rig_same(a, i, b, j, why);
     return n;
+}
+
+/* ---- errors against exact arithmetic ---- */
+
+static double log2_ceil(double n) { return n > 1 ? ceil(log2(n)) : 0; }
+
+/* Roundings on the longest path of one product over k columns in units of `unit`: a chain, then trees. */
+static double product(double k, double unit)
+{
+    double chain = k < 128 ? k : 128;
+    return chain + log2_ceil(unit / 128) + log2_ceil(k / unit);
+}
+
+/* On the longest path to the residual row after `layers` layers at a position that sees `keys` keys. */
+double iq_rig_roundings(const struct iq_model_config *c, double layers, double keys)
+{
+    double group = c->heads / c->kv_heads * (double)c->head_dim, seen = keys < 256 ? keys : 256;
+    double norm = c->hidden / 32.0 + 5 + 6;
+    double scores = product(c->head_dim, c->head_dim) + 1 + 2; /* scale; subtract, exp */
+    double attention = scores + seen + 3 * ceil(keys / 256) + 1;
+    double block =
+        norm + product(c->hidden, 128) + 3 + attention + product(c->heads * (double)c->head_dim, group) + 1;
+    double ffn = norm + product(c->hidden, 128) + 4 + product(c->ffn, 128) + 1;
+    return layers * (block + ffn);
+}
+
+double iq_rig_bound(double roundings) { return 2 * sqrt(roundings) * 0x1p-24; }
+
+double iq_rig_logit_bound(const struct iq_model_config *c, double keys, double largest)
+{
+    double n = iq_rig_roundings(c, c->layers, keys) + c->hidden / 32.0 + 11 + product(c->hidden, 128);
+    return iq_rig_bound(n) * largest;
 }

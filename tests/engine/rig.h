@@ -52,10 +52,14 @@ struct iq_rig {
     struct iq_selector spy;
 };
 
-/* faults NULL: none. watch: every dispatch goes through a selector that picks nothing of its own. also NULL: none. */
+/* faults NULL: none. watch: every dispatch goes through a selector that picks nothing of its own. Between opening and
+ * going, `also` may be set. */
+void iq_rig_open(struct iq_rig *, const struct iq_model *, const struct iq_engine_config *,
+                 const struct iq_request *, uint32_t n, const struct iq_selector *faults, bool watch);
+void iq_rig_go(struct iq_rig *);
+/* Both, with no other sink. */
 void iq_rig_run(struct iq_rig *, const struct iq_model *, const struct iq_engine_config *,
-                const struct iq_request *, uint32_t n, const struct iq_selector *faults, bool watch,
-                const struct iq_sink *also);
+                const struct iq_request *, uint32_t n, const struct iq_selector *faults, bool watch);
 void iq_rig_close(struct iq_rig *);
 const struct iq_output *iq_rig_output(const struct iq_rig *, uint32_t i);
 
@@ -64,5 +68,19 @@ const struct iq_output *iq_rig_output(const struct iq_rig *, uint32_t i);
 bool iq_rig_same(const struct iq_rig *a, uint32_t i, const struct iq_rig *b, uint32_t j, char why[256]);
 /* Requests of `b`, matched by index, whose answers are not `a`'s. */
 uint32_t iq_rig_differing(const struct iq_rig *a, const struct iq_rig *b);
+
+/* ---- errors against exact arithmetic ----
+ *
+ * A value's error comes from the float32 roundings on its path: n on the longest one, counted from the contract's chains
+ * and trees (28,000 for SmolLM2's 30 layers at 590 keys). Roundings of both signs add like a random walk, not like a
+ * worst case (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019):
+ * one is uniform within u = 2^-24 of its value, so that n of them have the deviation sqrt(n / 3) u. The bound is
+ * 2 sqrt(n) u, 3.5 deviations, relative to the length of the vector that they disturb; for a logit, to the largest of its
+ * row. That takes the network's condition for 1: every branch is normed and added to a stream that is larger. It is no
+ * proof, but it can fail: an F16 KV cache errs 100 times more, activations of 8 bits 5,000 times more, and a wrong
+ * frequency, window, bias or norm shows in the first digit. */
+double iq_rig_roundings(const struct iq_model_config *, double layers, double keys); /* to a residual row */
+double iq_rig_bound(double roundings);
+double iq_rig_logit_bound(const struct iq_model_config *, double keys, double largest);
 
 #endif

@@ -1,5 +1,6 @@
 /* One fault: from JSON, to JSON, as a sentence. */
 #include "kernels/ops/sampling.h"
+#include "tests/check_main.h"
 #include "tests/faults/fault_test.h"
 
 #include <stdio.h>
@@ -151,9 +152,5 @@ int main(void)
                         sizeof files / sizeof *files);
     Suite *s = suite_create("fault");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

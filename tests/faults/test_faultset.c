@@ -1,6 +1,7 @@
 /* Fault sets as selectors: what opens, what is drawn, what is kept. */
 #include "kernels/ops/reduce.h"
 #include "kernels/ops/sampling.h"
+#include "tests/check_main.h"
 #include "tests/faults/fault_test.h"
 
 #include <math.h>
@@ -277,9 +278,5 @@ int main(void)
     tcase_add_test(t, a_state_is_zeroed_and_belongs_to_a_fault_in_a_slot);
     Suite *s = suite_create("faultset");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

@@ -1,5 +1,6 @@
 /* Faults through the one dispatch point, and what the firing log says of them. */
 #include "kernels/ops/sampling.h"
+#include "tests/check_main.h"
 #include "tests/faults/fault_test.h"
 
 enum { ROWS = 6, VOCAB = 9000, K = 4, LOGGED = 32 };
@@ -157,9 +158,5 @@ int main(void)
     tcase_add_test(t, disarmed_means_golden);
     Suite *s = suite_create("strike");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

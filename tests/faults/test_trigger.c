@@ -1,8 +1,8 @@
 /* The trigger language: every field, every form, every refusal. */
 #include "faults/trigger.h"
 #include "kernels/base/cell.h"
+#include "tests/check_main.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -366,9 +366,5 @@ int main(void)
     tcase_add_test(t, floats_keep_their_order_and_value_as_keys);
     Suite *s = suite_create("trigger");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

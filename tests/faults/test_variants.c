@@ -9,8 +9,8 @@
 #include "kernels/ops/prefix.h"
 #include "kernels/ops/reduce.h"
 #include "kernels/ops/sampling.h"
+#include "tests/check_main.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -410,9 +410,5 @@ int main(void)
     tcase_add_test(t, k16_splits_messages_that_exceed_the_mailbox);
     Suite *s = suite_create("variants");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

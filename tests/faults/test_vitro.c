@@ -6,8 +6,8 @@
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/reduce.h"
 #include "kernels/vitro.h"
+#include "tests/check_main.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -345,9 +345,5 @@ int main(void)
     tcase_add_loop_test(t, shapes_that_make_no_sense_are_refused, 0, sizeof refused / sizeof *refused);
     Suite *s = suite_create("vitro");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

@@ -17,9 +17,9 @@
 #include <stdint.h>
 
 struct iq_test_spec {
-    const char
-        *arch; /* "llama", "mistral" (in GGUF: llama), "qwen2" (q, k, v biases), "qwen3" (q, k norms) */
-    bool hf;   /* a folder, else one .gguf file */
+    /* "llama", "mistral" (in GGUF: llama), "qwen2" (q, k, v biases), "qwen3" (q, k norms) */
+    const char *arch;
+    bool hf;               /* a folder, else one .gguf file */
     enum iq_format format; /* of matrices; HF: F32, F16 or BF16. GGUF keeps norms and biases in F32 */
     enum iq_format embed;  /* of the embedding and head in GGUF; IQ_FORMAT_NONE: as `format` */
     uint32_t layers, hidden, ffn, heads, kv_heads, head_dim, vocab;

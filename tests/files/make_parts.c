@@ -1,3 +1,4 @@
+/* Parts of model files: weights in every format, GGUF keys. */
 #include "kernels/base/digest.h"
 #include "kernels/base/rng.h"
 #include "tests/files/make_model.h"

@@ -1,3 +1,4 @@
+/* The small tokenizer of a small model. */
 #define _GNU_SOURCE
 #include "kernels/base/json.h"
 #include "kernels/base/utf8.h"

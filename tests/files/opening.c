@@ -1,8 +1,24 @@
 #include "tests/files/opening.h"
+#include "tests/files/scratch.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+
+const char *iq_written(const struct iq_test_spec *s)
+{
+    struct iq_err err = {0};
+    const char *path = iq_scratch(s->hf ? "" : "m.gguf");
+    ck_assert_msg(iq_test_write_model(path, s, 11, &err) == IQ_OK, "%s", err.text);
+    return path;
+}
+
+const char *iq_hf_with(const char *arch, const char *scaling, const char *extra)
+{
+    struct iq_test_spec s = iq_test_spec_default();
+    s.arch = arch, s.hf = true, s.rope_scaling = scaling, s.extra = extra, s.no_tokenizer = true;
+    return iq_written(&s);
+}
 
 struct iq_model_file *iq_take_file(const char *path)
 {

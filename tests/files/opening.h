@@ -3,6 +3,12 @@
 #define IQ_TESTS_OPENING_H
 
 #include "engine/files/config.h"
+#include "tests/files/make_model.h"
+
+/* Writes a model and returns its path: the scratch folder itself for Hugging Face, m.gguf in it otherwise. */
+const char *iq_written(const struct iq_test_spec *);
+/* A Hugging Face folder with these members of config.json (NULL: none). */
+const char *iq_hf_with(const char *arch, const char *scaling, const char *extra);
 
 /* Opens, or stops the test. */
 struct iq_model_file *iq_take_file(const char *path);

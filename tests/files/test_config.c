@@ -1,29 +1,14 @@
+/* Configurations, from both sources. */
 #define _GNU_SOURCE
+#include "tests/check_main.h"
 #include "tests/files/make_model.h"
 #include "tests/files/opening.h"
 #include "tests/files/scratch.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Writes a model and returns its path: the scratch folder itself for Hugging Face, m.gguf in it otherwise. */
-static const char *written(const struct iq_test_spec *s)
-{
-    struct iq_err err = {0};
-    const char *path = iq_scratch(s->hf ? "" : "m.gguf");
-    ck_assert_msg(iq_test_write_model(path, s, 11, &err) == IQ_OK, "%s", err.text);
-    return path;
-}
-
-static const char *hf_with(const char *arch, const char *scaling, const char *extra)
-{
-    struct iq_test_spec s = iq_test_spec_default();
-    s.arch = arch, s.hf = true, s.rope_scaling = scaling, s.extra = extra, s.no_tokenizer = true;
-    return written(&s);
-}
 
 static const char *const archs[] = {"llama", "mistral", "qwen2", "qwen3"};
 
@@ -37,7 +22,7 @@ START_TEST(each_architecture_resolves_from_each_source_and_format)
                 s.embed = hf ? IQ_FORMAT_NONE : IQ_Q8_0;
                 s.vocab = 300, s.layers = 3, s.head_dim = 32, s.theta = 500000;
                 if (hf && f > IQ_BF16) continue;
-                struct iq_opened o = iq_take_model(written(&s));
+                struct iq_opened o = iq_take_model(iq_written(&s));
                 ck_assert_str_eq(iq_arch_name(o.c.arch), !hf && _i == 1 ? "llama" : archs[_i]);
                 ck_assert(o.c.layers == 3 && o.c.hidden == 64 && o.c.ffn == 160 && o.c.heads == 4 &&
                           o.c.kv_heads == 2);
@@ -68,7 +53,7 @@ START_TEST(both_sources_hold_the_same_numbers)
 {
     struct iq_test_spec s = iq_test_spec_default();
     s.no_tokenizer = true;
-    struct iq_opened g = iq_take_model(written(&s));
+    struct iq_opened g = iq_take_model(iq_written(&s));
     s.hf = true;
     char *folder = iq_scratch_dir("hf");
     ck_assert_int_eq(iq_test_write_model(folder, &s, 11, NULL), IQ_OK);
@@ -111,7 +96,7 @@ START_TEST(the_head_that_is_there_is_used_and_disagreement_is_said)
         for (int present = 0; present < 2; present++) {
             struct iq_test_spec s = iq_test_spec_default();
             s.hf = true, s.tied = !present;
-            const char *path = written(&s);
+            const char *path = iq_written(&s);
             bool written_flag = s.tied;
             if (written_flag != flag)
                 ck_assert(
@@ -132,7 +117,7 @@ START_TEST(an_equal_head_under_a_true_flag_is_tied_without_a_word)
 {
     struct iq_test_spec s = iq_test_spec_default();
     s.hf = true;
-    const char *path = written(&s);
+    const char *path = iq_written(&s);
     ck_assert(
         iq_edit(iq_scratch("config.json"), "\"tie_word_embeddings\":false", "\"tie_word_embeddings\":true"));
     struct iq_opened o = iq_take_model(path);
@@ -195,7 +180,7 @@ static const struct {
 
 START_TEST(a_config_that_cannot_be_honoured_is_refused_by_field)
 {
-    const char *path = hf_with("llama", NULL, NULL);
+    const char *path = iq_hf_with("llama", NULL, NULL);
     ck_assert(iq_edit(iq_scratch("config.json"), bad_configs[_i].from, bad_configs[_i].to));
     iq_limit_memory(256 << 20);
     iq_refuse_model(path, bad_configs[_i].status, bad_configs[_i].says);
@@ -237,7 +222,7 @@ static const struct {
 START_TEST(a_key_that_cannot_be_honoured_is_refused_by_name)
 {
     struct iq_test_spec s = iq_test_spec_default();
-    const char *path = written(&s);
+    const char *path = iq_written(&s);
     poke_u32(bad_keys[_i].key, bad_keys[_i].value);
     iq_refuse_model(path, bad_keys[_i].status, bad_keys[_i].says);
 }
@@ -245,13 +230,14 @@ END_TEST
 
 START_TEST(tensors_that_nothing_would_read_are_refused_by_name)
 {
-    const char *path = hf_with("qwen2", NULL, NULL); /* biases, under the name of an architecture without */
+    const char *path =
+        iq_hf_with("qwen2", NULL, NULL); /* biases, under the name of an architecture without */
     ck_assert(iq_edit(iq_scratch("config.json"), "\"model_type\":\"qwen2\"", "\"model_type\":\"llama\""));
     iq_refuse_model(path, IQ_UNSUPPORTED, "self_attn.q_proj.bias` belongs to no part of llama");
-    path = hf_with("qwen3", NULL, NULL);
+    path = iq_hf_with("qwen3", NULL, NULL);
     ck_assert(iq_edit(iq_scratch("config.json"), "\"model_type\":\"qwen3\"", "\"model_type\":\"llama\""));
     iq_refuse_model(path, IQ_UNSUPPORTED, "self_attn.q_norm.weight` belongs to no part of llama");
-    path = hf_with("llama", NULL, NULL);
+    path = iq_hf_with("llama", NULL, NULL);
     ck_assert(iq_edit(iq_scratch("config.json"), "\"num_hidden_layers\":2", "\"num_hidden_layers\":1"));
     struct iq_opened o = iq_take_model(path);
     ck_assert(iq_noted(&o, "9 tensors belong to layers from 1 on"));
@@ -262,7 +248,7 @@ END_TEST
 START_TEST(a_fused_or_foreign_tensor_is_named)
 {
     struct iq_test_spec s = iq_test_spec_default();
-    const char *path = written(&s);
+    const char *path = iq_written(&s);
     size_t n;
     char *bytes = iq_slurp(path, &n);
     static const struct {
@@ -288,7 +274,7 @@ END_TEST
 
 START_TEST(stop_ids_come_from_generation_config_first)
 {
-    const char *path = hf_with("llama", NULL, NULL);
+    const char *path = iq_hf_with("llama", NULL, NULL);
     static const char text[] = "{\"eos_token_id\":[2,7,7,319,320,4000000000]}";
     iq_spill(iq_scratch("generation_config.json"), text, sizeof text - 1);
     struct iq_opened o = iq_take_model(path);
@@ -304,15 +290,15 @@ END_TEST
 
 START_TEST(everything_that_a_small_model_holds_is_read)
 {
-    struct iq_opened o = iq_take_model(
-        hf_with("llama", "{\"type\":\"linear\",\"factor\":2}", ",\"use_cache\":true,\"odd_knob\":{\"x\":1}"));
+    struct iq_opened o = iq_take_model(iq_hf_with("llama", "{\"type\":\"linear\",\"factor\":2}",
+                                                  ",\"use_cache\":true,\"odd_knob\":{\"x\":1}"));
     char *list = iq_unread(o.m);
     ck_assert_str_eq(list, "config.json: use_cache;config.json: odd_knob;");
     free(list);
     iq_drop_model(&o);
     struct iq_test_spec s = iq_test_spec_default();
     s.no_tokenizer = true;
-    o = iq_take_model(written(&s));
+    o = iq_take_model(iq_written(&s));
     list = iq_unread(o.m);
     ck_assert_str_eq(list, "general.name;");
     free(list);
@@ -340,9 +326,5 @@ int main(void)
     tcase_add_test(t, everything_that_a_small_model_holds_is_read);
     Suite *s = suite_create("config");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

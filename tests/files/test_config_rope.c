@@ -1,66 +1,49 @@
+/* The rotary part of a configuration, and sliding windows. */
 #define _GNU_SOURCE
+#include "tests/check_main.h"
 #include "tests/files/make_model.h"
 #include "tests/files/opening.h"
 #include "tests/files/scratch.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Rotary settings and sliding windows. */
-
-/* Writes a model and returns its path: the scratch folder itself for Hugging Face, m.gguf in it otherwise. */
-static const char *written(const struct iq_test_spec *s)
-{
-    struct iq_err err = {0};
-    const char *path = iq_scratch(s->hf ? "" : "m.gguf");
-    ck_assert_msg(iq_test_write_model(path, s, 11, &err) == IQ_OK, "%s", err.text);
-    return path;
-}
-
-static const char *hf_with(const char *arch, const char *scaling, const char *extra)
-{
-    struct iq_test_spec s = iq_test_spec_default();
-    s.arch = arch, s.hf = true, s.rope_scaling = scaling, s.extra = extra, s.no_tokenizer = true;
-    return written(&s);
-}
-
 START_TEST(rotary_scalings_are_read_as_transformers_names_them)
 {
-    struct iq_opened o = iq_take_model(
-        hf_with("llama",
-                "{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
-                "\"original_max_position_embeddings\":128}",
-                NULL));
+    struct iq_opened o = iq_take_model(iq_hf_with(
+        "llama",
+        "{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+        "\"original_max_position_embeddings\":128}",
+        NULL));
     ck_assert(o.c.rope.kind == IQ_ROPE_LLAMA3 && o.c.rope.factor == 8 && o.c.rope.low_freq_factor == 1);
     ck_assert(o.c.rope.high_freq_factor == 4 && o.c.rope.original_context == 128);
     iq_drop_model(&o);
-    o = iq_take_model(hf_with("llama", "{\"type\":\"linear\",\"factor\":2}", NULL));
+    o = iq_take_model(iq_hf_with("llama", "{\"type\":\"linear\",\"factor\":2}", NULL));
     ck_assert(o.c.rope.kind == IQ_ROPE_LINEAR && o.c.rope.factor == 2 && o.c.rope.original_context == 512);
     iq_drop_model(&o);
     o = iq_take_model(
-        hf_with("mistral", "{\"type\":\"dynamic\",\"factor\":4.5}", ",\"sliding_window\":null"));
+        iq_hf_with("mistral", "{\"type\":\"dynamic\",\"factor\":4.5}", ",\"sliding_window\":null"));
     ck_assert(o.c.rope.kind == IQ_ROPE_DYNAMIC && o.c.rope.factor == 4.5);
     iq_drop_model(&o);
     o = iq_take_model(
-        hf_with("qwen2",
-                "{\"type\":\"yarn\",\"factor\":4.0,\"original_max_position_embeddings\":256,\"beta_"
-                "fast\":16,\"truncate\":false}",
-                NULL));
+        iq_hf_with("qwen2",
+                   "{\"type\":\"yarn\",\"factor\":4.0,\"original_max_position_embeddings\":256,\"beta_"
+                   "fast\":16,\"truncate\":false}",
+                   NULL));
     ck_assert(o.c.rope.kind == IQ_ROPE_YARN && o.c.rope.factor == 4 && o.c.rope.original_context == 256 &&
               !o.c.rope.truncate);
     ck_assert(o.c.rope.beta_fast == 16 && o.c.rope.beta_slow == 1 && o.c.rope.attention_factor == 0);
     iq_drop_model(&o);
     o = iq_take_model(
-        hf_with("qwen3",
-                "{\"rope_type\":\"yarn\",\"factor\":null,\"original_max_position_embeddings\":128,"
-                "\"attention_factor\":1.5}",
-                NULL));
+        iq_hf_with("qwen3",
+                   "{\"rope_type\":\"yarn\",\"factor\":null,\"original_max_position_embeddings\":128,"
+                   "\"attention_factor\":1.5}",
+                   NULL));
     ck_assert(o.c.rope.factor == 4 && o.c.rope.attention_factor == 1.5 && o.c.rope.truncate);
     iq_drop_model(&o);
-    o = iq_take_model(hf_with(
+    o = iq_take_model(iq_hf_with(
         "llama",
         "{\"type\":\"su\",\"short_factor\":[1,1.5,2,2.5,3,3.5,4,4.5],\"long_factor\":[2,3,4,5,6,7,8,9],"
         "\"original_max_position_embeddings\":64}",
@@ -68,11 +51,11 @@ START_TEST(rotary_scalings_are_read_as_transformers_names_them)
     ck_assert(o.c.rope.kind == IQ_ROPE_LONGROPE && o.c.rope.factor == 8 && o.c.rope.short_factor[1] == 1.5);
     ck_assert(o.c.rope.long_factor[7] == 9);
     iq_drop_model(&o);
-    o = iq_take_model(hf_with("llama", "{\"rope_type\":\"default\"}", NULL));
+    o = iq_take_model(iq_hf_with("llama", "{\"rope_type\":\"default\"}", NULL));
     ck_assert(o.c.rope.kind == IQ_ROPE_NONE && o.c.rope.factor == 1);
     iq_drop_model(&o);
-    o = iq_take_model(
-        hf_with("llama", NULL, ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":250000.0}"));
+    o = iq_take_model(iq_hf_with("llama", NULL,
+                                 ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":250000.0}"));
     ck_assert(o.c.rope.kind == IQ_ROPE_NONE && o.c.rope.theta == 250000);
     iq_drop_model(&o);
 }
@@ -106,7 +89,7 @@ START_TEST(a_rotary_scaling_that_cannot_be_honoured_is_refused)
 {
     struct iq_opened o;
     struct iq_err err = {0};
-    int status = iq_try_model(hf_with("llama", bad_scalings[_i].scaling, NULL), &o, &err);
+    int status = iq_try_model(iq_hf_with("llama", bad_scalings[_i].scaling, NULL), &o, &err);
     ck_assert_msg((status == IQ_FORMAT || status == IQ_UNSUPPORTED) &&
                       strstr(err.text, bad_scalings[_i].says),
                   "%s", err.text);
@@ -118,7 +101,7 @@ START_TEST(rope_freqs_of_a_gguf_become_factors)
 {
     struct iq_test_spec s = iq_test_spec_default();
     s.rope_freqs = true;
-    struct iq_opened o = iq_take_model(written(&s));
+    struct iq_opened o = iq_take_model(iq_written(&s));
     ck_assert(o.c.rope.kind == IQ_ROPE_FACTORS);
     for (int i = 0; i < 8; i++) ck_assert(o.c.rope.short_factor[i] > 1 && o.c.rope.short_factor[i] < 8);
     iq_drop_model(&o);
@@ -149,17 +132,17 @@ START_TEST(sliding_windows_are_given_or_none)
         {"llama", ",\"sliding_window\":100", 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct iq_opened o = iq_take_model(hf_with(cases[i].arch, NULL, cases[i].extra));
+        struct iq_opened o = iq_take_model(iq_hf_with(cases[i].arch, NULL, cases[i].extra));
         ck_assert_msg(o.c.window == cases[i].window && o.c.window_layer == cases[i].layer,
                       "%s %s: %llu from %u", cases[i].arch, cases[i].extra, (unsigned long long)o.c.window,
                       o.c.window_layer);
         iq_drop_model(&o);
     }
     iq_refuse_model(
-        hf_with("qwen2", NULL,
-                ",\"use_sliding_window\":true,\"layer_types\":[\"sliding_attention\",\"full_attention\"]"),
+        iq_hf_with("qwen2", NULL,
+                   ",\"use_sliding_window\":true,\"layer_types\":[\"sliding_attention\",\"full_attention\"]"),
         IQ_UNSUPPORTED, "full attention after a sliding layer");
-    iq_refuse_model(hf_with("qwen2", NULL, ",\"layer_types\":[\"full_attention\"]"), IQ_FORMAT,
+    iq_refuse_model(iq_hf_with("qwen2", NULL, ",\"layer_types\":[\"full_attention\"]"), IQ_FORMAT,
                     "no list of 2 layers");
 }
 END_TEST
@@ -168,7 +151,7 @@ START_TEST(mistral_without_a_window_key_has_the_class_default)
 {
     struct iq_test_spec s = iq_test_spec_default();
     s.arch = "mistral", s.hf = true, s.context = 8192, s.no_tokenizer = true;
-    struct iq_opened o = iq_take_model(written(&s));
+    struct iq_opened o = iq_take_model(iq_written(&s));
     ck_assert(o.c.window == 4096 && iq_noted(&o, "sliding_window"));
     iq_drop_model(&o);
 }
@@ -187,9 +170,5 @@ int main(void)
     tcase_add_test(t, mistral_without_a_window_key_has_the_class_default);
     Suite *s = suite_create("config_rope");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

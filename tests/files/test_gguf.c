@@ -1,9 +1,10 @@
+/* GGUF files, good and hostile. */
 #define _GNU_SOURCE
+#include "tests/check_main.h"
 #include "tests/files/make_model.h"
 #include "tests/files/opening.h"
 #include "tests/files/scratch.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -424,9 +425,5 @@ int main(void)
     tcase_add_test(t, released_tensors_stay_readable);
     Suite *s = suite_create("gguf");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

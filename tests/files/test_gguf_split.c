@@ -1,9 +1,10 @@
+/* GGUF models in several files. */
 #define _GNU_SOURCE
+#include "tests/check_main.h"
 #include "tests/files/make_model.h"
 #include "tests/files/opening.h"
 #include "tests/files/scratch.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,9 +136,5 @@ int main(void)
     tcase_add_test(t, a_folder_with_two_models_asks_for_the_file);
     Suite *s = suite_create("gguf_split");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

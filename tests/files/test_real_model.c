@@ -1,6 +1,6 @@
 #include "engine/files/config.h"
+#include "tests/check_main.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +54,5 @@ int main(void)
     tcase_add_test(t, smollm2_is_what_its_publisher_says);
     Suite *s = suite_create("real_model");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

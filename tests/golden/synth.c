@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct synth SYNTH_SMALL = {
+    .layers = 2, .requests = 5, .prompt = 6, .generate = 40, .group = 3, .seed = 11, .label = "small"};
+
 enum { WIDTH = 8, PER_LAYER = 8, LAYERS_MAX = 40 };
 
 static void node_add(struct iq_node *t, uint32_t *n, const char *op, const char *kind, uint32_t layer,

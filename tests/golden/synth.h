@@ -6,11 +6,8 @@
 #include "golden/store.h"
 
 enum { SYNTH_VOCAB = 1000 };
-enum {
-    STRIKE = 1,
-    FLIP = 2,
-    ECHO = 4
-}; /* another digest; another next token; the digest strikes on nothing else */
+/* What a strike does: another digest; another next token; the digest strikes on nothing else. */
+enum { STRIKE = 1, FLIP = 2, ECHO = 4 };
 
 struct synth_site {
     const struct iq_node *node;
@@ -18,8 +15,8 @@ struct synth_site {
     bool reused, prefill;
 };
 struct synth {
-    uint32_t layers, requests, first_request, prompt, generate,
-        group; /* group: requests that run side by side */
+    uint32_t layers, requests, first_request, prompt, generate;
+    uint32_t group; /* requests that run side by side */
     uint64_t seed;
     const char *label; /* goes into the manifest, so into the run id */
     const char *extra; /* more manifest members, starting with a comma; or NULL */
@@ -33,6 +30,9 @@ struct synth {
     bool share;    /* all requests have one prompt */
     float nan_at;  /* > 0: the logits of that position are NaN */
 };
+
+/* 5 requests of 45 positions, 2 layers: for tests that do not care. */
+extern const struct synth SYNTH_SMALL;
 
 struct iq_node *synth_nodes(const struct synth *, uint32_t *n); /* free it */
 char *synth_manifest(const struct synth *);                     /* free it */

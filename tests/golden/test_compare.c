@@ -1,91 +1,9 @@
-#include "tests/golden/scratch.h"
-
-#include "golden/compare.h"
-#include "kernels/base/rng.h"
+/* What the comparator finds: guilty ops, triggers, labels. */
+#include "tests/check_main.h"
+#include "tests/golden/compare_case.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-static struct scratch dir;
-static struct iq_err err;
-static struct iq_store *store;
-
-static void set_up(void)
-{
-    err = (struct iq_err){0};
-    scratch_make(&dir, true);
-    store = scratch_open(&dir, 0);
-}
-static void tear_down(void)
-{
-    iq_store_close(store);
-    scratch_drop(&dir);
-}
-
-static const struct synth BASE = {
-    .layers = 3, .requests = 24, .prompt = 5, .generate = 20, .group = 4, .seed = 9, .label = "golden"};
-
-/* A planted fault: at an op (and layer, position), in a batch size; what it does. */
-struct plant {
-    const char *op;
-    int layer, batch, request, pos, effect;
-    float margin;
-    uint32_t reuse_from;
-};
-static int strike(void *ctx, const struct synth_site *s)
-{
-    const struct plant *p = ctx;
-    if (!p->op || strcmp(p->op, s->node->op)) return 0;
-    if (p->layer >= 0 && p->layer != s->node->layer) return 0;
-    if (p->batch && (uint32_t)p->batch != s->batch) return 0;
-    if (p->request >= 0 && (uint32_t)p->request != s->request) return 0;
-    if (p->pos >= 0 && (uint32_t)p->pos != s->pos) return 0;
-    return p->effect;
-}
-/* Batch sizes from 1 to 9, mixed over requests and positions. */
-static uint32_t batch(void *ctx, uint32_t request, uint32_t pos)
-{
-    (void)ctx;
-    return 1 + (request * 5 + pos / 3) % 9;
-}
-static float margin(void *ctx, uint32_t request, uint32_t pos)
-{
-    (void)request, (void)pos;
-    return ctx ? ((const struct plant *)ctx)->margin : 1.0f;
-}
-
-static struct iq_finding *diff(const struct synth *g, const struct synth *s, enum iq_level gl,
-                               enum iq_level sl, iq_vitro_fn *vitro, void *ctx)
-{
-    struct iq_trace a, b;
-    struct iq_finding *f;
-    OK(synth_record(g, store, gl, IQ_WRITE_GOLDEN, "golden", &err));
-    OK(synth_record(s, store, sl, IQ_WRITE_TRIAL, "subject", &err));
-    OK(iq_store_verify(store, &(struct iq_store_tally){0}, &err));
-    OK(iq_store_trace(store, "golden", &a, &err));
-    OK(iq_store_trace(store, "subject", &b, &err));
-    OK(iq_compare(&a, &b, NULL, vitro, ctx, &f, &err));
-    iq_trace_close(&a);
-    iq_trace_close(&b);
-    return f;
-}
-
-static struct iq_finding *diff_planted(struct plant *p, enum iq_level level, iq_vitro_fn *vitro,
-                                       const char *extra)
-{
-    struct synth g = BASE, s = BASE;
-    static struct plant none;
-    none = (struct plant){.margin = p->margin};
-    g.margin = s.margin = margin;
-    g.ctx = &none;
-    s.ctx = p;
-    s.label = "subject";
-    s.batch = batch;
-    s.strike = strike;
-    s.extra = extra;
-    return diff(&g, &s, level, level, vitro, p);
-}
 
 static int vitro_says(void *ctx, const struct iq_suspect *s, struct iq_vitro_result *out, struct iq_err *e)
 {
@@ -273,152 +191,6 @@ START_TEST(what_was_not_judged_in_vitro_is_suspect_at_most)
 }
 END_TEST
 
-/* ---- prefix hits ---- */
-
-static uint32_t reuse(void *ctx, uint32_t request)
-{
-    return ctx && request >= ((struct plant *)ctx)->reuse_from ? 4 : 0;
-}
-
-START_TEST(a_foreign_block_on_a_prefix_hit_is_the_prefix_ops_fault)
-{
-    struct plant p = {
-        .op = "k", .layer = -1, .request = 9, .pos = 2, .effect = STRIKE, .margin = 1, .reuse_from = 1};
-    struct synth g = BASE, s = BASE;
-    s.label = "subject";
-    s.strike = strike;
-    s.reuse = reuse;
-    s.ctx = &p;
-    s.batch = batch;
-    struct iq_finding *f = diff(&g, &s, IQ_LEVEL_OPS, _i ? IQ_LEVEL_OPS : IQ_LEVEL_CHAIN, NULL, NULL);
-    ck_assert_uint_ge(f->n_guilty, 1);
-    ck_assert_str_eq(f->guilty[0].op, "prefix");
-    ck_assert_uint_ge(f->guilty[0].cells, 1);
-    ck_assert_str_eq(f->guilty[0].request_id, "q9");
-    ck_assert_uint_eq(f->guilty[0].pos, 2);
-    if (_i) ck_assert_uint_eq(f->n_guilty, 1);
-    iq_finding_free(f);
-}
-END_TEST
-
-static int strike_donor(void *ctx, const struct synth_site *s)
-{
-    /* The first request computes a wrong k; the others reuse just that. */
-    (void)ctx;
-    return !strcmp(s->node->op, "k") && s->node->layer == 1 && s->pos == 2 ? STRIKE : 0;
-}
-
-START_TEST(a_hit_on_what_was_computed_wrong_is_not_the_prefix_ops_fault)
-{
-    struct plant p = {.reuse_from = 1};
-    struct synth g = BASE, s = BASE;
-    g.share = s.share = true;
-    s.label = "subject";
-    s.strike = strike_donor;
-    s.reuse = reuse;
-    s.ctx = &p;
-    struct iq_finding *f = diff(&g, &s, IQ_LEVEL_OPS, IQ_LEVEL_OPS, NULL, NULL);
-    ck_assert_uint_eq(f->n_guilty, 1);
-    ck_assert_str_eq(f->guilty[0].op, "k");
-    ck_assert_uint_eq(f->guilty[0].cells, 1);
-    ck_assert_uint_eq(f->differing, 24);
-    iq_finding_free(f);
-}
-END_TEST
-
-/* ---- preemption ---- */
-
-enum { FOLDED = 3, FROM = 9, NODES = 64, LENGTH = 64 };
-/* Passes a run on; request 3 is computed again from position 9 on, with the bits of `clean`. */
-struct fold {
-    struct iq_sink to;
-    struct iq_digest clean[LENGTH][NODES];
-    struct iq_position clean_pos[LENGTH], pos[LENGTH];
-    uint32_t n, nodes;
-    bool learn;
-};
-static int fold_row(void *self, const struct iq_cell *c, struct iq_digest d, const void *bytes, size_t n)
-{
-    struct fold *f = self;
-    if (f->learn && c->request == FOLDED) f->clean[c->pos][c->node] = d;
-    return f->learn ? IQ_OK : f->to.row(f->to.self, c, d, bytes, n);
-}
-static int fold_position(void *self, const struct iq_position *p)
-{
-    struct fold *f = self;
-    if (p->request == FOLDED) (f->learn ? f->clean_pos : f->pos)[p->pos] = *p;
-    if (p->request == FOLDED) f->n = p->pos + 1;
-    return f->learn ? IQ_OK : f->to.position(f->to.self, p);
-}
-static int fold_done(void *self, const struct iq_request_end *e)
-{
-    struct fold *f = self;
-    struct iq_request_end end = *e;
-    if (f->learn) return IQ_OK;
-    if (e->request == FOLDED) end.chain = (struct iq_digest){0, 0};
-    for (uint32_t p = 0; e->request == FOLDED && p < f->n; p++) {
-        struct iq_position *now = &f->pos[p];
-        for (uint32_t i = 0; p >= FROM && i < f->nodes; i++) {
-            struct iq_cell c = {FOLDED, p, 1, (uint16_t)i, IQ_CELL_COMPUTED, 0};
-            if (!iq_digest_is_zero(f->clean[p][i])) f->to.row(f->to.self, &c, f->clean[p][i], NULL, 0);
-        }
-        if (p >= FROM && !iq_digest_equal(now->body, f->clean_pos[p].body)) {
-            now->body = iq_digest_list((struct iq_digest[]){now->body, f->clean_pos[p].body}, 2);
-            now->attempt = 1;
-            f->to.position(f->to.self, now);
-        }
-        end.chain = iq_digest_chain(end.chain, now->token, iq_position_digest(now));
-    }
-    return f->to.done(f->to.self, &end);
-}
-
-START_TEST(a_wrong_first_attempt_stays_guilty_when_the_second_is_right)
-{
-    struct plant p = {.op = "ffn", .layer = 1, .request = FOLDED, .pos = FROM, .effect = STRIKE, .margin = 1};
-    struct synth s = BASE;
-    uint32_t n;
-    struct iq_node *nodes = synth_nodes(&s, &n);
-    struct fold *f = calloc(1, sizeof *f);
-    struct iq_sink k = {f, fold_row, fold_position, NULL, fold_done};
-    ck_assert_uint_le(n, NODES);
-    f->nodes = n;
-    f->learn = true;
-    ck_assert_int_eq(synth_run(&BASE, &k), IQ_OK);
-    f->learn = false;
-    s.strike = strike;
-    s.ctx = &p;
-    OK(synth_record(&BASE, store, IQ_LEVEL_OPS, IQ_WRITE_GOLDEN, "golden", &err));
-    struct iq_writer *w;
-    struct iq_write_spec spec = {.manifest = "{\"contract\":\"c1\"}",
-                                 .nodes = nodes,
-                                 .n_nodes = n,
-                                 .level = IQ_LEVEL_OPS,
-                                 .mode = IQ_WRITE_TRIAL,
-                                 .name = "subject"};
-    OK(iq_store_begin(store, &spec, &w, &err));
-    f->to = iq_writer_sink(w);
-    ck_assert_int_eq(synth_run(&s, &k), IQ_OK);
-    OK(iq_writer_finish(w, IQ_RUN_COMPLETE, NULL, &err));
-    OK(iq_store_verify(store, &(struct iq_store_tally){0}, &err));
-    struct iq_trace a, b;
-    struct iq_finding *found;
-    OK(iq_store_trace(store, "golden", &a, &err));
-    OK(iq_store_trace(store, "subject", &b, &err));
-    OK(iq_compare(&a, &b, NULL, NULL, NULL, &found, &err));
-    ck_assert_uint_eq(found->n_guilty, 1);
-    ck_assert_str_eq(found->guilty[0].op, "ffn");
-    ck_assert_uint_eq(found->guilty[0].cells, 1);
-    ck_assert_uint_eq(found->first_pos, FROM);
-    iq_finding_free(found);
-    iq_trace_close(&a);
-    iq_trace_close(&b);
-    free(nodes);
-    free(f);
-}
-END_TEST
-
-/* ---- what keeps runs from being compared ---- */
-
 START_TEST(unlike_runs_are_inconclusive_and_say_why)
 {
     static const struct {
@@ -430,34 +202,18 @@ START_TEST(unlike_runs_are_inconclusive_and_say_why)
     char replaced[512];
     s.label = "subject";
     if (_i == 2) s.seed = 10;
-    uint32_t n;
-    struct iq_node *nodes = synth_nodes(&s, &n);
-    struct iq_writer *w;
     snprintf(replaced, sizeof replaced, "{\"label\":\"s\"%s%s%s}", _i == 0 ? "" : ",\"contract\":\"c1\"",
              _i == 1 ? "" : ",\"model\":{\"sha256\":\"ab\",\"packed\":\"cd\"}",
              cases[_i].extra ? cases[_i].extra : "");
     OK(synth_record(&g, store, IQ_LEVEL_OPS, IQ_WRITE_GOLDEN, "golden", &err));
-    struct iq_write_spec spec = {.manifest = replaced,
-                                 .nodes = nodes,
-                                 .n_nodes = n,
-                                 .level = IQ_LEVEL_OPS,
-                                 .mode = IQ_WRITE_TRIAL,
-                                 .name = "subject"};
-    OK(iq_store_begin(store, &spec, &w, &err));
+    struct iq_writer *w = scratch_begin(store, &s, replaced, IQ_LEVEL_OPS, "subject");
     struct iq_sink k = iq_writer_sink(w);
     ck_assert_int_eq(synth_run(&s, &k), IQ_OK);
     OK(iq_writer_finish(w, IQ_RUN_COMPLETE, NULL, &err));
-    struct iq_trace a, b;
-    struct iq_finding *f;
-    OK(iq_store_trace(store, "golden", &a, &err));
-    OK(iq_store_trace(store, "subject", &b, &err));
-    OK(iq_compare(&a, &b, NULL, NULL, NULL, &f, &err));
+    struct iq_finding *f = compare_recorded(NULL, NULL);
     ck_assert_int_eq(f->label, IQ_LABEL_INCONCLUSIVE);
     ck_assert_msg(strstr(f->reason, cases[_i].word) != NULL, "%s", f->reason);
     iq_finding_free(f);
-    iq_trace_close(&a);
-    iq_trace_close(&b);
-    free(nodes);
 }
 END_TEST
 
@@ -498,7 +254,7 @@ int main(void)
 {
     Suite *suite = suite_create("compare");
     TCase *t = tcase_create("compare");
-    tcase_add_checked_fixture(t, set_up, tear_down);
+    tcase_add_checked_fixture(t, compare_set_up, compare_tear_down);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, equal_runs_under_other_batching_are_identical);
     tcase_add_loop_test(t, one_struck_cell_is_the_one_guilty_cell, 0, 13);
@@ -508,17 +264,10 @@ int main(void)
     tcase_add_test(t, a_fault_everywhere_has_no_trigger_and_says_why);
     tcase_add_loop_test(t, flips_at_ties_stay_benign_and_at_clear_margins_do_not, 0, 2);
     tcase_add_test(t, what_was_not_judged_in_vitro_is_suspect_at_most);
-    tcase_add_loop_test(t, a_foreign_block_on_a_prefix_hit_is_the_prefix_ops_fault, 0, 2);
-    tcase_add_test(t, a_hit_on_what_was_computed_wrong_is_not_the_prefix_ops_fault);
-    tcase_add_test(t, a_wrong_first_attempt_stays_guilty_when_the_second_is_right);
     tcase_add_loop_test(t, unlike_runs_are_inconclusive_and_say_why, 0, 3);
     tcase_add_test(t, missing_requests_are_counted_and_never_identical);
     tcase_add_test(t, nan_on_both_sides_is_crashed_never_identical);
     tcase_add_test(t, labels_are_read_by_name);
     suite_add_tcase(suite, t);
-    SRunner *r = srunner_create(suite);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(suite);
 }

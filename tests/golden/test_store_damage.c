@@ -1,6 +1,7 @@
 /* Damaged stores: an error with a name, never a signal. Each try runs in a child. */
 #include "kernels/base/rng.h"
-#include "tests/golden/scratch.h"
+#include "tests/check_main.h"
+#include "tests/golden/store_scratch.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,8 +12,6 @@
 #include <unistd.h>
 
 enum { PAGE = 4096 };
-static struct scratch dir;
-static struct iq_err err;
 static char *image, data_path[128];
 static size_t image_len, live_pages;
 
@@ -29,8 +28,7 @@ static void write_image(const char *bytes, size_t n)
 
 static void set_up(void)
 {
-    err = (struct iq_err){0};
-    scratch_make(&dir, true);
+    scratch_in_memory();
     snprintf(data_path, sizeof data_path, "%s/data.mdb", dir.store);
     struct iq_store *s = scratch_open(&dir, 0);
     struct synth y = RUN;
@@ -54,7 +52,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     free(image);
-    scratch_drop(&dir);
+    scratch_drop();
 }
 
 /* Everything that a program does with a store; 0 when all of it worked. */
@@ -244,9 +242,5 @@ int main(void)
     tcase_add_test(t, another_format_version_is_refused_by_name);
     tcase_add_test(t, an_empty_file_and_a_text_file_are_no_store);
     suite_add_tcase(suite, t);
-    SRunner *r = srunner_create(suite);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(suite);
 }

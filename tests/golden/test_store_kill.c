@@ -1,7 +1,8 @@
 /* kill -9, full disks, moving runs. */
 #include "kernels/base/rng.h"
 #include "kernels/base/sha256.h"
-#include "tests/golden/scratch.h"
+#include "tests/check_main.h"
+#include "tests/golden/store_scratch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,16 +15,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static struct scratch dir;
-static struct iq_err err;
-
-static void set_up(void)
-{
-    err = (struct iq_err){0};
-    scratch_make(&dir, false);
-}
-static void tear_down(void) { scratch_drop(&dir); }
 
 static const struct synth RUN = {
     .layers = 12, .requests = 40, .prompt = 6, .generate = 30, .group = 4, .seed = 3, .label = "golden"};
@@ -258,19 +249,14 @@ static void two_stores(struct iq_store **a, struct iq_store **b, enum iq_level l
 START_TEST(a_firing_log_is_exported_and_imported_whole)
 {
     struct iq_store *a, *b;
-    struct iq_writer *w;
     struct iq_run_info info;
     struct iq_trace t;
     struct iq_firing f;
     bool known;
     char file[128];
-    uint32_t n;
-    struct iq_node *nodes = synth_nodes(&RUN, &n);
     two_stores(&a, &b, IQ_LEVEL_CHAIN);
     snprintf(file, sizeof file, "%s/fired", dir.dir);
-    struct iq_write_spec spec = {
-        .manifest = "{\"f\":1}", .nodes = nodes, .n_nodes = n, .mode = IQ_WRITE_TRIAL, .name = "fired"};
-    OK(iq_store_begin(a, &spec, &w, &err));
+    struct iq_writer *w = scratch_begin(a, &RUN, "{\"f\":1}", IQ_LEVEL_CHAIN, "fired");
     struct iq_sink k = iq_writer_sink(w);
     for (uint32_t i = 0; i < 200; i++)
         ck_assert_int_eq(k.fired(k.self, &(struct iq_firing){.step = i + 1}), IQ_OK);
@@ -286,7 +272,6 @@ START_TEST(a_firing_log_is_exported_and_imported_whole)
     OK(iq_store_verify(b, &(struct iq_store_tally){0}, &err));
     iq_store_close(a);
     iq_store_close(b);
-    free(nodes);
 }
 END_TEST
 
@@ -385,9 +370,8 @@ START_TEST(a_lying_file_with_a_right_seal_is_refused_and_leaves_nothing)
         reseal(bad);
         int rc = iq_store_import(b, bad, NULL, &x, &known, &err);
         refused += rc != IQ_OK;
-        if (!rc)
-            OK(iq_store_rm(b, x.id,
-                           &err)); /* a creation time, an attribute of a position: not covered by chains */
+        /* A creation time, an attribute of a position: not covered by chains. */
+        if (!rc) OK(iq_store_rm(b, x.id, &err));
         OK(iq_store_verify(b, &(struct iq_store_tally){0}, &err));
     }
     ck_assert_uint_gt(refused, 30);
@@ -403,7 +387,7 @@ int main(void)
 {
     Suite *suite = suite_create("store under stress");
     TCase *t = tcase_create("stress");
-    tcase_add_checked_fixture(t, set_up, tear_down);
+    tcase_add_checked_fixture(t, scratch_on_disk, scratch_drop);
     tcase_set_timeout(t, 120);
     tcase_add_test(t, kill_9_loses_at_most_the_requests_in_flight);
     tcase_add_test(t, kill_9_of_a_trial_leaves_nothing_visible_and_nothing_behind);
@@ -416,9 +400,5 @@ int main(void)
     tcase_add_test(t, a_cut_or_altered_file_is_refused_and_leaves_nothing);
     tcase_add_test(t, a_lying_file_with_a_right_seal_is_refused_and_leaves_nothing);
     suite_add_tcase(suite, t);
-    SRunner *r = srunner_create(suite);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(suite);
 }

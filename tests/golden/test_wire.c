@@ -1,4 +1,6 @@
-#include "tests/golden/scratch.h"
+/* A run over a pipe, in pieces, cut, altered. */
+#include "tests/check_main.h"
+#include "tests/golden/store_scratch.h"
 
 #include "golden/wire.h"
 #include "kernels/base/rng.h"
@@ -10,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct iq_err err;
 static const struct synth RUN = {
     .layers = 2, .requests = 3, .prompt = 4, .generate = 6, .group = 3, .seed = 21, .label = "run"};
 
@@ -272,9 +273,5 @@ int main(void)
     tcase_add_test(t, a_silent_trial_is_given_up_after_the_limit);
     tcase_add_test(t, a_dead_coordinator_is_an_error_for_the_trial);
     suite_add_tcase(suite, t);
-    SRunner *r = srunner_create(suite);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(suite);
 }

@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "harness/cli/cli.h"
 #include "harness/cli/progress.h"
+#include "tests/check_main.h"
 
-#include <check.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,9 +268,5 @@ int main(void)
     tcase_add_test(t, what_outgrows_the_buffer_is_written_in_order);
     tcase_add_test(t, a_progress_bar_never_exceeds_the_width);
     tcase_add_test(t, a_rate_counts_only_what_was_done_since_the_bar_began);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

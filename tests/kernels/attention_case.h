@@ -1,5 +1,5 @@
-/* A random call of attention: a paged cache whose unwritten slots hold a chosen poison, sequences on shuffled blocks.
- * Shared by the tests and the benchmark. */
+/* A random call of attention: a paged cache whose unwritten slots hold a chosen poison, sequences on
+ * shuffled blocks. Shared by the tests and the benchmark. */
 #ifndef IQ_TESTS_ATTENTION_CASE_H
 #define IQ_TESTS_ATTENTION_CASE_H
 
@@ -62,7 +62,8 @@ static inline void *case_alloc(size_t floats)
     return p;
 }
 
-/* Keys and values of position p of sequence s depend on (seed, s, p) alone, so that two cases may share them. */
+/* Keys and values of position p of sequence s depend on (seed, s, p) alone, so that two cases may share
+ * them. */
 static inline void case_fill(struct attention_case *c, const struct shape *sh, uint64_t seed, float poison)
 {
     for (size_t i = 0; i < c->cache_floats; i++) c->cache.k[i] = c->cache.v[i] = poison;

@@ -1,4 +1,4 @@
-#include "attention_case.h"
+#include "tests/kernels/attention_case.h"
 #include "kernels/arith.h"
 #include "kernels/tables.h"
 
@@ -43,8 +43,8 @@ static void random_shape(uint64_t *seed, struct shape *sh)
     }
 }
 
-/* Runs every variant against the reference's bits; one of them, by turns, under 2 and 3 threads too (what splits the
- * work is the same code for all). */
+/* Runs every variant against the reference's bits; one of them, by turns, under 2 and 3 threads too (what
+ * splits the work is the same code for all). */
 static void compare_all(const struct attention_case *c, struct iq_pool *const pool[3], uint64_t seed)
 {
     struct iq_exec x = {0};
@@ -248,10 +248,11 @@ START_TEST(a_single_key_gives_its_value)
 }
 END_TEST
 
-/* Against attention in double. With u = 2^-24, an error of d in a score changes a weight by a factor within exp(d), so
- * a ratio of weights by exp(2 d); d <= (dim + 2) u sum |q k| scale, and half an ulp each for s - m (at most |s| + |m|)
- * and exp. The chain of P.V has at most 256 steps, the sum of weights 8 + 5, a merge 4 roundings, the division 1. So
- * |y - y64| <= (2 d + 2 (|s| + |m|) u + (256 + 13 + 4 chunks + 4) u) * sum p |v|, to first order (1.05 for the rest). */
+/* Against attention in double. With u = 2^-24, an error of d in a score changes a weight by a factor within
+ * exp(d), so a ratio of weights by exp(2 d); d <= (dim + 2) u sum |q k| scale, and half an ulp each for s -
+ * m (at most |s| + |m|) and exp. The chain of P.V has at most 256 steps, the sum of weights 8 + 5, a merge
+ * 4 roundings, the division 1. So |y - y64| <= (2 d + 2 (|s| + |m|) u + (256 + 13 + 4 chunks + 4) u) * sum
+ * p |v|, to first order (1.05 for the rest). */
 START_TEST(attention_lies_within_its_bound_of_float64)
 {
     struct shape sh = {3, 1, 64, 0, 3, {0, 255, 900}, {5, 3, 2}};

@@ -24,7 +24,8 @@ struct prefix_case {
     uint32_t hits, blocks[WANTED];
 };
 
-/* The prompt's block i is cached as block 10 + i where bit i of `cached` is set, among `others` foreign blocks. */
+/* The prompt's block i is cached as block 10 + i where bit i of `cached` is set, among `others` foreign
+ * blocks. */
 static void prefix_open(struct prefix_case *c, uint32_t cached, uint32_t others)
 {
     memset(c, 0, sizeof *c);

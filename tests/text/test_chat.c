@@ -1,8 +1,8 @@
 /* Chat templates: native ChatML against the reference, and Jinja in a child process. */
 #include "engine/text/chat.h"
+#include "tests/check_main.h"
 #include "tests/text/vectors.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -347,9 +347,5 @@ int main(void)
     tcase_add_test(c, without_jinja_the_error_names_raw);
     tcase_add_test(c, a_template_that_prints_bos_gives_one_bos);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int bad = srunner_ntests_failed(r);
-    srunner_free(r);
-    return bad != 0;
+    return check_main(s);
 }

@@ -1,8 +1,8 @@
 /* Ids against reference vectors: the real SmolLM2 tokenizer, and Hugging Face `tokenizers` on small trained
  * ones. */
+#include "tests/check_main.h"
 #include "tests/text/vectors.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,9 +216,5 @@ int main(void)
     tcase_add_test(c, added_tokens_splits_and_fallbacks_give_hugging_faces_ids);
     tcase_add_test(c, sentencepiece_scores_without_merges_give_hugging_faces_ids);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int bad = srunner_ntests_failed(r);
-    srunner_free(r);
-    return bad != 0;
+    return check_main(s);
 }

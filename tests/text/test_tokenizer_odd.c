@@ -1,7 +1,7 @@
 /* Files that are damaged, strange or hostile, and texts that are. */
+#include "tests/check_main.h"
 #include "tests/text/vectors.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -261,9 +261,5 @@ int main(void)
     tcase_add_loop_test(c, a_megabyte_of_one_letter_is_quick, 0, 7);
     tcase_add_test(c, a_megabyte_of_accents_is_quick);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int bad = srunner_ntests_failed(r);
-    srunner_free(r);
-    return bad != 0;
+    return check_main(s);
 }

@@ -1,6 +1,6 @@
 /* Inside engine/files: what its readers share. */
-#ifndef IQ_FILES_MODEL_PARTS_H
-#define IQ_FILES_MODEL_PARTS_H
+#ifndef IQ_FILES_MODEL_FILE_PARTS_H
+#define IQ_FILES_MODEL_FILE_PARTS_H
 
 #include "engine/files/model_file.h"
 
@@ -42,8 +42,6 @@ struct iq_model_file {
     struct iq__kept *kept; /* strings that the model owns, a list */
 };
 
-/* Makes room for one more element of `size` bytes; doubles, so that a list never outgrows what was really read. */
-int iq__grow(void *list, size_t n, size_t *cap, size_t size, struct iq_err *);
 /* A NUL-terminated copy that lives as long as the model; NULL without memory. */
 char *iq__keep(struct iq_model_file *, const void *bytes, size_t n);
 

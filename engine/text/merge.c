@@ -2,6 +2,7 @@
  * symbols in a linked list and the candidates in a heap ordered by (priority, position): O(n log n) for a
  * piece of n. */
 #include "engine/text/tokenizer_parts.h"
+#include "kernels/base/grow.h"
 #include "kernels/base/utf8.h"
 
 #include <stdio.h>
@@ -10,21 +11,9 @@
 
 #define NIL UINT32_MAX
 
-int iq__text_grow(void **items, size_t *cap, size_t need, size_t size, struct iq_err *err)
-{
-    if (need <= *cap) return IQ_OK;
-    size_t cap2 = *cap ? *cap : 64;
-    while (cap2 < need) cap2 *= 2;
-    void *grown = cap2 <= SIZE_MAX / size ? realloc(*items, cap2 * size) : NULL;
-    if (!grown) return iq_fail(err, IQ_MEMORY, "no memory for %zu items of %zu bytes", cap2, size);
-    *items = grown;
-    *cap = cap2;
-    return IQ_OK;
-}
-
 static int symbol_put(struct iq__scratch *w, uint32_t id, size_t at, size_t len, struct iq_err *err)
 {
-    IQ_TRY(iq__text_grow((void **)&w->symbol, &w->cap_symbols, w->n_symbols + 1, sizeof *w->symbol, err));
+    IQ_TRY(iq_grow(&w->symbol, &w->cap_symbols, w->n_symbols + 1, sizeof *w->symbol, err));
     uint32_t i = (uint32_t)w->n_symbols++;
     w->symbol[i] = (struct iq__symbol){id, (uint32_t)at, (uint32_t)len, i ? i - 1 : NIL, NIL};
     if (i) w->symbol[i - 1].next = i;
@@ -33,7 +22,7 @@ static int symbol_put(struct iq__scratch *w, uint32_t id, size_t at, size_t len,
 
 static int heap_push(struct iq__scratch *w, struct iq__candidate c, struct iq_err *err)
 {
-    IQ_TRY(iq__text_grow((void **)&w->heap, &w->cap_heap, w->n_heap + 1, sizeof *w->heap, err));
+    IQ_TRY(iq_grow(&w->heap, &w->cap_heap, w->n_heap + 1, sizeof *w->heap, err));
     size_t i = w->n_heap++;
     for (; i && w->heap[(i - 1) / 2].key > c.key; i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
     w->heap[i] = c;

@@ -1,8 +1,0 @@
-#include "kernels/tables.h"
-
-/* The slowest first: golden takes the last one that this machine can run. */
-const struct iq_variant *const iq__variants_matmul[] = {&iq__matmul_reference, &iq__matmul_scalar,
-#if defined __x86_64__
-                                                        &iq__matmul_avx2,      &iq__matmul_avx512,
-#endif
-                                                        &iq__embed_reference,  NULL};
