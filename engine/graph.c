@@ -33,7 +33,7 @@ static uint16_t add(struct build *b, enum iq_op_id op, uint32_t layer, uint32_t 
         snprintf(n->kind, sizeof n->kind, "%s", iq_op_kind(op)->name);
         snprintf(n->point, sizeof n->point, "%s", point[p]);
         n->inputs = n_inputs <= IQ_NODE_INPUTS ? n_inputs : 0;
-        memcpy(n->input, inputs, n->inputs * sizeof *inputs);
+        if (n->inputs) memcpy(n->input, inputs, n->inputs * sizeof *inputs);
     }
     uint16_t *slot_first = &g->first[op * (g->layers + 1) + (layer == IQ_NO_LAYER ? 0 : layer + 1)];
     if (rank == IQ_WHOLE || rank == 0) *slot_first = first;

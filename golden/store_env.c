@@ -236,7 +236,8 @@ static int env_open(struct iq_store *s, struct iq_err *err)
     if (fstat(e->fd, &st)) return iq_fail(err, IQ_IO, "%s: %s", data, strerror(errno));
     e->dev = st.st_dev;
     e->ino = st.st_ino;
-    return tables_open(s, create && empty && !e->readonly, err);
+    /* Empty: its maker was killed before the first transaction, which makes the tables; whoever comes next does. */
+    return tables_open(s, empty && !e->readonly, err);
 }
 
 static struct iq__env *env_shared(const char *path)

@@ -216,10 +216,12 @@ void iq__scan_close(struct iq__scan *);
 
 /* ---- runs (store_runs.c, store_rm.c) ---- */
 
+/* A run by ordinal, by what a user types (name, id, the first digits of an id), by id. IQ_NOT_FOUND: there is none. */
 int iq__run_get(struct iq_store *, MDB_txn *, uint32_t ord, struct iq__run_rec *, struct iq_err *);
 int iq__run_find(struct iq_store *, MDB_txn *, const char *run, uint32_t *ord, struct iq_err *);
 int iq__run_by_id(struct iq_store *, MDB_txn *, struct iq_digest id, uint32_t *ord, struct iq_err *);
 int iq__run_info(struct iq_store *, MDB_txn *, uint32_t ord, struct iq_run_info *, struct iq_err *);
+/* IQ_USAGE: a name that a run may not have. */
 int iq__name_check(const char *name, struct iq_err *);
 /* IQ_EXISTS when the name is another run's and may not move. */
 int iq__name_put(struct iq_store *, MDB_txn *, const char *name, struct iq_digest id, bool move,

@@ -114,8 +114,7 @@ static int metas_read(int fd, const char *path, struct meta out[2], uint64_t *ps
     IQ_TRY(read_at(fd, path, 0, 0, head, sizeof head, err));
     uint32_t pad;
     memcpy(&pad, head + HEADER + 24, 4);
-    if (pad < 512 || pad > 65536 || (pad & (pad - 1)))
-        return damaged(err, path, 0, "no page size of LMDB");
+    if (pad < 512 || pad > 65536 || (pad & (pad - 1))) return damaged(err, path, 0, "no page size of LMDB");
     *psize = pad;
     IQ_TRY(meta_check(head, 0, pad, path, &out[0], err));
     IQ_TRY(read_at(fd, path, 1, pad, head, sizeof head, err));

@@ -35,7 +35,8 @@ struct iq_matrix {
 
 /* Where a matrix's values come from: rows of a stored tensor, or a sub-range of their columns. */
 struct iq_matrix_source {
-    const uint8_t *raw;   /* the tensor's first byte; the caller has checked that it holds every row named below */
+    /* The tensor's first byte; the caller has checked that it holds every row named below. */
+    const uint8_t *raw;
     size_t row_bytes;     /* from row to row */
     uint32_t k0;          /* first column: a multiple of the format's block */
     uint32_t row0;        /* output i is row row0 + i ... */

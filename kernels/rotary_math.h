@@ -53,9 +53,9 @@ static inline iq__dd dd_div(iq__dd a, iq__dd b)
     return dd_add(dd_quick(q, q2), dd_of(r.hi / b.hi));
 }
 
-iq__dd iq__dd_exp(iq__dd x);           /* |x| < 700 */
-iq__dd iq__dd_log(double x);           /* x > 0, normal */
-iq__dd iq__dd_sqrt(iq__dd x);          /* x > 0 */
+iq__dd iq__dd_exp(iq__dd x);  /* |x| < 700 */
+iq__dd iq__dd_log(double x);  /* x > 0, normal */
+iq__dd iq__dd_sqrt(iq__dd x); /* x > 0 */
 /* The multiple of pi/2 next to `angle` is taken off, |angle| < 2^30; *quadrant: that multiple modulo 4. */
 iq__dd iq__dd_reduce(iq__dd angle, int *quadrant);
 

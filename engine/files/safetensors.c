@@ -110,7 +110,7 @@ static int covered(struct span *s, size_t n, const char *path, uint64_t data, ui
                    struct iq_err *err)
 {
     uint64_t at = data;
-    qsort(s, n, sizeof *s, by_begin);
+    if (n) qsort(s, n, sizeof *s, by_begin);
     for (size_t i = 0; i < n; i++) {
         if (s[i].begin != at)
             return iq_fail(

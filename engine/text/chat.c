@@ -3,6 +3,7 @@
 
 #include "kernels/base/json.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,10 +60,8 @@ static int pick_template(const cJSON *config, const char *name, struct iq_chat *
         if (!cJSON_IsString(label) || !cJSON_IsString(text))
             return iq_fail(err, IQ_FORMAT, "%s: chat_template: expected a name and a template in each entry",
                            name);
-        if (strlen(names) + strlen(label->valuestring) + 3 < sizeof names) {
-            strcat(names, " ");
-            strcat(names, label->valuestring);
-        }
+        size_t used = strlen(names), room = sizeof names - used;
+        if (strlen(label->valuestring) + 1 < room) snprintf(names + used, room, " %s", label->valuestring);
         if (strcmp(label->valuestring, "default") != 0) continue;
         if (chosen)
             return iq_fail(err, IQ_FORMAT, "%s: chat_template: two templates are named 'default'", name);

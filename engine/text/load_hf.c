@@ -79,7 +79,7 @@ static int merge_parts(const cJSON *c, struct iq_span *left, struct iq_span *rig
         return IQ_OK;
     }
     const cJSON *a = cJSON_IsArray(c) ? c->child : NULL, *b = a ? a->next : NULL;
-    if (!cJSON_IsString(a) || !cJSON_IsString(b) || b->next) return IQ_FORMAT;
+    if (!b || !cJSON_IsString(a) || !cJSON_IsString(b) || b->next) return IQ_FORMAT;
     *left = (struct iq_span){a->valuestring, strlen(a->valuestring)};
     *right = (struct iq_span){b->valuestring, strlen(b->valuestring)};
     return IQ_OK;

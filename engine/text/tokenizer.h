@@ -86,9 +86,8 @@ void iq_tokenizer_free(struct iq_tokenizer *);
 /* Flags of encode and decode. */
 enum {
     IQ_ENCODE_SPECIAL = 1, /* add what the file adds around a text: BOS, EOS */
-    IQ_ENCODE_PARSE =
-        2,             /* control tokens written in the text become their ids; else they are ordinary text */
-    IQ_DECODE_SKIP = 4 /* leave special tokens out */
+    IQ_ENCODE_PARSE = 2, /* control tokens in the text become their ids; without it they are ordinary text */
+    IQ_DECODE_SKIP = 4   /* leave special tokens out */
 };
 
 /* Appends to *out. At most 256 MiB of text. */

@@ -2,12 +2,9 @@
 #include "kernels/tables.h"
 
 const struct iq_variant *const iq__variants_matmul[] = {
-    &iq__matmul_reference,
-    &iq__matmul_scalar,
+    &iq__matmul_reference, &iq__matmul_scalar,
 #if defined __x86_64__
-    &iq__matmul_avx2,
-    &iq__matmul_avx512,
+    &iq__matmul_avx2,      &iq__matmul_avx512,
 #endif
-    &iq__embed_reference,
-    NULL,
+    &iq__embed_reference,  NULL,
 };

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The whole model's speed beside llama.cpp's, as ratios within one run.
 
-    bench.py --inquest BIN --bench-engine BIN --model M.gguf [--peers DIR] [--repeats N] [--json FILE]
+    bench.py --inquest BIN --bench-engine BIN [--model M.gguf] [--peers DIR] [--repeats N] [--json FILE]
 
 inquest computes the file's weights exactly; llama.cpp runs the same weights as F32, BF16 and Q4_1 (the last two round
 activations). Runs of the two alternate. A busy neighbour slows llama.cpp's spin barriers several times, so each run
@@ -109,11 +109,13 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--inquest", required=True)
     p.add_argument("--bench-engine", required=True)
-    p.add_argument("--model", required=True)
+    p.add_argument("--model", help="default: the cached SmolLM2")
     p.add_argument("--peers", default=os.environ.get("PEERS"))
     p.add_argument("--repeats", type=int, default=3)
     p.add_argument("--json")
     a = p.parse_args()
+    if not a.model:
+        a.model = subprocess.run([a.inquest, "model", "fetch", "smollm2"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     has_peers = bool(a.peers and os.path.exists(a.peers + "/bin/llama-bench"))
     if not has_peers:
         print("no llama.cpp (PEERS=DIR, made by shared/tools/peers/build.sh): inquest alone", file=sys.stderr)

@@ -2,12 +2,12 @@
 . "$CASES/helpers.sh"
 need_model
 prompts 6 > p.jsonl
-record() { "$INQUEST" record --model "$IQ_TEST_MODEL" --prompts p.jsonl --max-tokens 2 --batch 1 --level ops --store "$1" --name g; }
-record whole > whole.txt
+set -- "$INQUEST" record --model "$IQ_TEST_MODEL" --prompts p.jsonl --max-tokens 2 --batch 1 --level ops --name g --store
+"$@" whole > whole.txt
 chains whole g > want
 : > before
 for i in 1 2 3; do
-    record S > out.txt 2> err.txt &
+    "$@" S > out.txt 2> err.txt &
     coordinator=$!
     sleep 1.$((i * 3))
     trial=$(cat "/proc/$coordinator/task/$coordinator/children" 2> /dev/null) || trial=
@@ -23,6 +23,6 @@ for i in 1 2 3; do
     comm -23 after want
     mv after before
 done
-record S > out.txt 2> err.txt || cat err.txt
+"$@" S > out.txt 2> err.txt || cat err.txt
 chains S g | cmp - want
 "$INQUEST" store verify --store S > verify.txt

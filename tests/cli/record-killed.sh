@@ -3,14 +3,12 @@
 . "$CASES/helpers.sh"
 small_model m.gguf
 prompts 30 > p.jsonl
-record() {
-    "$INQUEST" record --model m.gguf --prompts p.jsonl --max-tokens 20 --batch 4 --level tensors --store "$1" --name g
-}
-record whole > whole.txt
+set -- "$INQUEST" record --model m.gguf --prompts p.jsonl --max-tokens 20 --batch 4 --level tensors --name g --store
+"$@" whole > whole.txt
 chains whole g > want
 : > before
 for i in 1 2 3 4 5 6; do
-    record S > out.txt 2> err.txt &
+    "$@" S > out.txt 2> err.txt &
     coordinator=$!
     sleep 0.$((i * 2 % 7))$i
     trial=$(cat "/proc/$coordinator/task/$coordinator/children" 2> /dev/null) || trial=
@@ -28,7 +26,7 @@ for i in 1 2 3 4 5 6; do
     [ ! -s wrong ] || { echo "kill $i left another chain"; cat wrong; }
     mv after before
 done
-record S > out.txt 2> err.txt || cat err.txt
+"$@" S > out.txt 2> err.txt || cat err.txt
 chains S g | cmp - want
 "$INQUEST" store verify --store S > verify.txt
 echo done

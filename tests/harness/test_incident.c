@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "harness/incidents/incident.h"
 #include "harness/incidents/predict.h"
+#include "tests/check_main.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +124,7 @@ static const struct {
     {"\"seed\": 3", "\"seed\": 1e300", "f.json: prompts[1]"},
     {"\"prompt\": \"y\"", "\"prompt\": {}", "f.json: prompts[1]"},
     {"{\"id\": \"a\", \"prompt\": \"x\"}", "7", "f.json: prompts[0]"},
-    {"\"what\": \"w\"", "\"what\": 3", "f.json: arms[0]: what"},
+    {"\"what\": \"w\"", "\"what\": 3", "f.json: arms[0]: `what`"},
     {"\"what\": \"w\"", "\"whit\": \"w\"", "f.json: arms[0]"},
     {"\"name\": \"q\"", "\"name\": \"p\"", "f.json: arms[1]: name"},
     {"\"tp\": 3", "\"tp\": 65", "arms[1]: engine"},
@@ -306,9 +306,5 @@ int main(void)
     tcase_add_test(t, deep_nesting_and_too_many_arms_are_refused);
     tcase_add_test(t, an_unknown_name_lists_the_known_and_the_nearest);
     tcase_add_loop_test(t, a_prediction_holds_only_for_what_it_says, 0, ROWS(predictions));
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

@@ -11,4 +11,5 @@ for room in "$@"; do
     find "$room" -name '*.c'
 done | sort -u | while read -r file; do
     ! grep -q "/$file\"" "$build/compile_commands.json" || echo "$file"
-done | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p "$build" --warnings-as-errors='*' 2> /dev/null
+done | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p "$build" \
+    --extra-arg=-include --extra-arg="$root/tests/house/tidy_hints.h" --warnings-as-errors='*' 2> /dev/null

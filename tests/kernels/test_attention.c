@@ -1,6 +1,6 @@
-#include "tests/kernels/attention_case.h"
 #include "kernels/arith.h"
 #include "kernels/tables.h"
+#include "tests/kernels/attention_case.h"
 
 #include <check.h>
 #include <malloc.h>
