@@ -70,8 +70,8 @@ static int load(struct iq_model *m, const char *path, const struct iq_model_opti
     if (!o->weights) return IQ_OK;
     IQ_TRY(iq__model_rotary(m, err));
     IQ_TRY(shard(m, err));
-    IQ_TRY(iq__model_pack(m, o->threads ? o->threads : 1, err));
-    return load_vectors(m, err);
+    IQ_TRY(load_vectors(m, err)); /* first: packing also lets go of what their page faults mapped */
+    return iq__model_pack(m, o->threads ? o->threads : 1, err);
 }
 
 int iq_model_open(const char *path, const struct iq_model_options *o, struct iq_model **out,

@@ -112,7 +112,6 @@ int iq_recorder_attached(struct iq_recorder *rec, struct iq_seat *seat, const st
                                 .body = body(rec, cells)};
         IQ_TRY(give_cells(rec, &p, cells, err));
         IQ_TRY(give_position(rec, seat, &p, err));
-        memset(cells, 0, g->nodes * sizeof *cells);
     }
     return IQ_OK;
 }

@@ -194,7 +194,7 @@ static int prune_firings(struct clear *c, uint32_t ord, uint64_t *left, struct i
                 rc = IQ_OK;
                 continue;
             }
-            rc = iq_grow(&keep, &cap, n + 1, sizeof *keep, err);
+            if (!rc) rc = iq_grow(&keep, &cap, n + 1, sizeof *keep, err);
             if (!rc) keep[n++] = f[i];
         }
     }

@@ -284,8 +284,10 @@ int iq_tokenizer_from_hf(const char *json, size_t len, const char *name, const c
     cJSON *root = NULL, *settings = NULL;
     int status = len < UINT32_MAX / 2 ? iq_json_parse(json, len, name, &root, err)
                                       : iq_fail(err, IQ_LIMIT, "%s: larger than 2 GiB", name);
-    if (status == IQ_OK && config)
-        status = iq_json_parse(config, config_len, "tokenizer_config.json", &settings, err);
+    const char *slash = strrchr(name, '/');
+    char beside[600]; /* the folder is the same */
+    snprintf(beside, sizeof beside, "%.*stokenizer_config.json", slash ? (int)(slash + 1 - name) : 0, name);
+    if (status == IQ_OK && config) status = iq_json_parse(config, config_len, beside, &settings, err);
     if (status == IQ_OK) status = iq__tokenizer_new(name, &l.t, err);
     if (status == IQ_OK) status = load(&l, root, settings, len, err);
     iq_json_free(root);

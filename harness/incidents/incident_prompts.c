@@ -34,6 +34,8 @@ static int parse_line(const char *text, size_t n, const char *where, cJSON *list
     return iq_fail(err, IQ_MEMORY, "%s: no memory for a prompt", where);
 }
 
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
 static int parse_lines(const char *text, size_t len, const char *where, cJSON *list, struct iq_err *err)
 {
     char at[512];
@@ -42,7 +44,7 @@ static int parse_lines(const char *text, size_t len, const char *where, cJSON *l
         const char *end = memchr(text + i, '\n', len - i);
         n = end ? (size_t)(end - text) - i : len - i;
         size_t blank = 0;
-        while (blank < n && memchr(" \t\r", text[i + blank], 3)) blank++;
+        while (blank < n && is_blank(text[i + blank])) blank++;
         if (blank == n) continue;
         snprintf(at, sizeof at, "%.400s:%u", where, number);
         if (taken++ == LINES_MAX) return iq_fail(err, IQ_LIMIT, "%s: more than %d prompts", at, LINES_MAX);

@@ -18,6 +18,9 @@ EOF
     PATH=$PWD/bin:$PATH
 }
 
+# A sanitizer's shadow memory needs more address space than this.
+sanitized() { ! (ulimit -v 4000000 && "$INQUEST" --version) > /dev/null 2>&1; }
+
 # small_model PATH [KEY=VALUE ...]: a random model, see tests/files/make_model_main.c.
 small_model() { "${MAKE_MODEL:?the path of make_model}" "$@"; }
 

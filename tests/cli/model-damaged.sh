@@ -3,7 +3,7 @@
 . "$CASES/helpers.sh"
 small_model m.gguf format=Q4_1
 small_model hf
-ulimit -v 4000000
+sanitized || ulimit -v 4000000
 model() { refused "$1" "$INQUEST" run --model "$1" --prompt hi --max-tokens 1 --threads 1; }
 size=$(wc -c < m.gguf)
 for at in 0 1 4 7 8 16 23 24 31 100 1000 5000 $((size / 2)) $((size - 1)); do

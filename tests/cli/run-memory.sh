@@ -1,6 +1,7 @@
 # The trial's peak: at most 1.3 times the weight file, and its few KV blocks (46,080 bytes a position).
 . "$CASES/helpers.sh"
 need_model
+sanitized && { echo "a sanitizer takes memory of its own; skipped"; exit 77; }
 "$INQUEST" run --model "$IQ_TEST_MODEL" --prompt 'What is the capital of France?' --max-tokens 8 > out.txt &
 coordinator=$!
 peak=0

@@ -71,6 +71,11 @@ struct iq_rig_set iq_rig_set_make(uint64_t seed, const struct iq_rig_shape *s)
                  len = 1 + below(iq_rig_draw(own, 2), s->longest);
         for (uint32_t p = 0; p < len; p++)
             t[p] = below(p < shared ? iq_rig_draw(seed + 1 + stem, p) : iq_rig_draw(own, 10 + p), s->vocab);
+        /* A third of the prompts leave their stem by one token: not the same prefix from there on. */
+        if (iq_rig_draw(own, 4) % 3 == 0 && shared) {
+            uint32_t *odd = &t[below(iq_rig_draw(own, 5), shared < len ? shared : len)];
+            *odd = (*odd + 1) % s->vocab;
+        }
         snprintf(set.id[i], sizeof set.id[i], "r%u", i);
         set.request[i] =
             (struct iq_request){.index = i,

@@ -17,7 +17,7 @@ enum { MIXED = 8 };
 #else
 enum { MIXED = 24 };
 #endif
-enum { REQUESTS = 36, LONGEST = 48, ANSWER = 10, STEM = 40 };
+enum { REQUESTS = 36, LONGEST = 56, ANSWER = 10, STEM = 54 };
 
 /* What a trial may turn, beyond the engine's configuration. */
 struct trial {
@@ -283,8 +283,8 @@ START_TEST(any_mixture)
         iq_rig_close(&g);
     }
     if (iq_rig_only_case() == UINT32_MAX)
-        ck_assert_msg(preempted >= MIXED / 20 && hit >= MIXED / 8 && padded >= MIXED / 10 &&
-                          full >= MIXED / 8 && (sharded || !small->tp[0]),
+        ck_assert_msg(preempted >= MIXED / 8 && hit >= MIXED / 8 && full >= MIXED / 8 &&
+                          (sharded || !small->tp[0]),
                       "of %d cases: %u preempted, %u with hits, %u sharded, %u padded, %u with a full batch",
                       MIXED, preempted, hit, sharded, padded, full);
     printf("%s: %d mixed cases: %u preempted, %u with hits, %u sharded, %u padded, %u with a full batch\n",
