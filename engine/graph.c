@@ -144,7 +144,8 @@ int iq_graph_open(const struct iq_model *m, enum iq_level level, struct iq_slots
     g->node = calloc(cap, sizeof *g->node);
     g->first = calloc((size_t)IQ_OPS * (c->layers + 1), sizeof *g->first);
     g->chain = calloc(4 * (size_t)c->layers + 1, sizeof *g->chain);
-    if (!g->node || !g->first || !g->chain) {
+    g->kept = calloc(cap, sizeof *g->kept);
+    if (!g->node || !g->first || !g->chain || !g->kept) {
         iq_graph_close(g);
         return iq_fail(err, IQ_MEMORY, "no memory for the graph's %zu nodes", cap);
     }
@@ -158,8 +159,13 @@ int iq_graph_open(const struct iq_model *m, enum iq_level level, struct iq_slots
     uint16_t topk = one(&b, IQ_OP_TOPK, IQ_NO_LAYER, IQ_NODE_LOGITS, IQ_TOP, temper);
     add(&b, IQ_OP_SAMPLE, IQ_NO_LAYER, IQ_WHOLE, IQ_NODE_LOGITS, (uint32_t[]){1, 0},
         (uint16_t[]){temper, topk}, 2);
-    for (uint32_t i = 0; i < g->nodes; i++)
-        if (g->node[i].flags & IQ_NODE_CHAIN) g->chain[g->chains++] = (uint16_t)i;
+    for (uint32_t i = 0; i < g->nodes; i++) {
+        uint16_t flags = g->node[i].flags;
+        if (flags & IQ_NODE_CHAIN) g->chain[g->chains++] = (uint16_t)i;
+        if (!(flags & (IQ_NODE_LOGITS | IQ_NODE_CONTROL)) &&
+            (level >= IQ_LEVEL_OPS || (flags & IQ_NODE_CHAIN)))
+            g->kept[g->kepts++] = (uint16_t)i;
+    }
     neighbours(g, c);
     return IQ_OK;
 }
@@ -169,5 +175,6 @@ void iq_graph_close(struct iq_graph *g)
     free(g->node);
     free(g->first);
     free(g->chain);
+    free(g->kept);
     *g = (struct iq_graph){0};
 }

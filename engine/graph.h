@@ -18,6 +18,10 @@ struct iq_graph {
     uint16_t *first;
     uint16_t *chain; /* nodes of the chain, ascending */
     uint32_t chains;
+    uint16_t
+        *kept; /* nodes whose digests a KV block keeps for those who reuse it: what is digested of a position,
+                       without what it predicts */
+    uint32_t kepts;
     uint32_t layers;
     enum iq_op_id prev[IQ_OPS], next[IQ_OPS]; /* neighbours in execution order; IQ_OP_NONE at the ends */
 };

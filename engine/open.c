@@ -111,7 +111,7 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     IQ_TRY(iq_slots_open(c->layers, e->model->tp, &e->slots, err));
     IQ_TRY(set_golden(e, err));
     IQ_TRY(iq_graph_open(e->model, e->config.level, e->slots, &e->graph, err));
-    IQ_TRY(iq_kv_open(blocks, c->layers, c->kv_heads, c->head_dim, e->config.untraced ? 0 : e->graph.nodes,
+    IQ_TRY(iq_kv_open(blocks, c->layers, c->kv_heads, c->head_dim, e->config.untraced ? 0 : e->graph.kepts,
                       &e->kv, err));
     e->forward.model = e->model;
     e->forward.graph = &e->graph;
@@ -135,6 +135,7 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
         return iq_fail(err, IQ_MEMORY, "no memory for a step");
     e->recorder.graph = &e->graph;
     e->recorder.kv = &e->kv;
+    e->recorder.pool = e->pool;
     e->recorder.level = e->config.level;
     e->recorder.untraced = e->config.untraced;
     if (!e->config.untraced) {

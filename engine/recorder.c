@@ -26,10 +26,12 @@ int iq_recorder_open(struct iq_recorder *rec, uint32_t max_rows, struct iq_err *
     rec->max_rows = max_rows;
     rec->tap = (struct iq_tap){.nodes = rec->graph->nodes, .self = rec, .fired = on_fired};
     if (rec->level == IQ_LEVEL_TENSORS) rec->tap.bytes = on_bytes;
-    rec->scratch = calloc(rec->graph->chains, sizeof *rec->scratch);
+    rec->scratch = calloc((size_t)iq_pool_threads(rec->pool) * rec->graph->chains, sizeof *rec->scratch);
+    rec->made = calloc(max_rows, sizeof *rec->made);
+    rec->predict = calloc(max_rows, sizeof *rec->predict);
     rec->row_scratch = calloc((size_t)kv->kv_heads * kv->head_dim, sizeof *rec->row_scratch);
     rec->tap.cells = calloc(cells, sizeof *rec->tap.cells);
-    if (rec->scratch && rec->row_scratch && rec->tap.cells) return IQ_OK;
+    if (rec->scratch && rec->made && rec->predict && rec->row_scratch && rec->tap.cells) return IQ_OK;
     iq_recorder_close(rec);
     return iq_fail(err, IQ_MEMORY, "no memory for the digests of %u rows", max_rows);
 }
@@ -37,17 +39,22 @@ int iq_recorder_open(struct iq_recorder *rec, uint32_t max_rows, struct iq_err *
 void iq_recorder_close(struct iq_recorder *rec)
 {
     free(rec->scratch);
+    free(rec->made);
+    free(rec->predict);
     free(rec->row_scratch);
     free(rec->tap.cells);
     rec->scratch = NULL;
+    rec->made = NULL;
+    rec->predict = NULL;
     rec->row_scratch = NULL;
     rec->tap.cells = NULL;
 }
 
-static struct iq_digest body(const struct iq_recorder *rec, const struct iq_digest *cells)
+static struct iq_digest body(const struct iq_graph *g, const struct iq_digest *cells,
+                             struct iq_digest *scratch)
 {
-    for (uint32_t i = 0; i < rec->graph->chains; i++) rec->scratch[i] = cells[rec->graph->chain[i]];
-    return iq_digest_list(rec->scratch, rec->graph->chains);
+    for (uint32_t i = 0; i < g->chains; i++) scratch[i] = cells[g->chain[i]];
+    return iq_digest_list(scratch, g->chains);
 }
 
 /* Cells of one position to the sink: at level ops all, otherwise none (the position's digests say enough). */
@@ -94,9 +101,8 @@ int iq_recorder_attached(struct iq_recorder *rec, struct iq_seat *seat, const st
     for (uint32_t pos = 0; pos < seat->cached; pos++) {
         uint32_t block = seat->blocks[pos / IQ_KV_BLOCK], slot = pos % IQ_KV_BLOCK;
         struct iq_digest *cells = rec->tap.cells; /* row 0 is free between steps */
-        memcpy(cells, rec->kv->cells[block] + (size_t)slot * g->nodes, g->nodes * sizeof *cells);
-        for (uint32_t n = 0; n < g->nodes; n++) /* the other request predicted here; this one does not */
-            if (g->node[n].flags & IQ_NODE_LOGITS) cells[n] = (struct iq_digest){0, 0};
+        const struct iq_digest *kept = rec->kv->cells[block] + (size_t)slot * g->kepts;
+        for (uint32_t i = 0; i < g->kepts; i++) cells[g->kept[i]] = kept[i];
         for (uint32_t l = 0; l < g->layers; l++)
             for (int v = 0; v < 2; v++)
                 cells[iq_graph_node(g, IQ_OP_KV_WRITE, l) + v] =
@@ -109,9 +115,10 @@ int iq_recorder_attached(struct iq_recorder *rec, struct iq_seat *seat, const st
                                 .batch = (uint16_t)step->batch,
                                 .step = (uint32_t)step->step,
                                 .tokens = step->tokens,
-                                .body = body(rec, cells)};
+                                .body = body(g, cells, rec->scratch)};
         IQ_TRY(give_cells(rec, &p, cells, err));
         IQ_TRY(give_position(rec, seat, &p, err));
+        memset(cells, 0, g->nodes * sizeof *cells);
     }
     return IQ_OK;
 }
@@ -199,31 +206,57 @@ static void predicted(const struct iq_recorder *rec, const struct iq_forward *f,
     cells[iq_graph_node(g, IQ_OP_SAMPLE, IQ_NO_LAYER)] = iq_digest_row(&p->next, 1, sizeof p->next);
 }
 
+/* ---- the rows of a step ---- */
+
+struct making {
+    struct iq_recorder *rec;
+    const struct iq_forward *f;
+    const struct iq_batch *b;
+    struct iq_seat *const *of_row;
+};
+
+/* Positions of a slice of the rows, and the digests that go along with their KV. */
+static void make_rows(void *ctx, int part, int parts)
+{
+    const struct making *m = ctx;
+    const struct iq_graph *g = m->rec->graph;
+    struct iq_digest *scratch = m->rec->scratch + (size_t)part * g->chains;
+    int begin, end;
+    iq_slice((int)m->b->rows, part, parts, &begin, &end);
+    for (int r = begin; r < end; r++) {
+        const struct iq_row *row = &m->b->row[r];
+        struct iq_digest *cells = m->rec->tap.cells + (size_t)r * g->nodes;
+        struct iq_digest *kept = m->rec->kv->cells[m->of_row[r]->blocks[row->pos / IQ_KV_BLOCK]] +
+                                 (size_t)(row->pos % IQ_KV_BLOCK) * g->kepts;
+        for (uint32_t i = 0; i < g->kepts; i++) kept[i] = cells[g->kept[i]];
+        m->rec->made[r] = (struct iq_position){.request = row->request,
+                                               .pos = row->pos,
+                                               .token = m->b->ids[r],
+                                               .attempt = (uint16_t)row->attempt,
+                                               .state = IQ_CELL_COMPUTED,
+                                               .batch = (uint16_t)m->b->step.batch,
+                                               .step = (uint32_t)m->b->step.step,
+                                               .tokens = m->b->step.tokens,
+                                               .body = body(g, cells, scratch)};
+        if (m->rec->predict[r]) predicted(m->rec, m->f, m->rec->predict[r] - 1, cells, &m->rec->made[r]);
+    }
+}
+
 int iq_recorder_step(struct iq_recorder *rec, const struct iq_forward *f, const struct iq_batch *b,
                      struct iq_seat *const *of_row, struct iq_err *err)
 {
     if (rec->untraced) return IQ_OK;
-    uint32_t nodes = rec->graph->nodes, next = 0;
+    struct making m = {rec, f, b, of_row};
+    uint32_t nodes = rec->graph->nodes;
+    for (uint32_t i = 0; i < b->predicts; i++) rec->predict[b->predict[i]] = i + 1;
+    iq_pool_run(b->rows > 1 ? rec->pool : NULL, make_rows, &m);
+    for (uint32_t i = 0; i < b->predicts; i++) rec->predict[b->predict[i]] = 0;
     for (uint32_t r = 0; r < b->rows; r++) {
-        const struct iq_row *row = &b->row[r];
-        struct iq_seat *seat = of_row[r];
         struct iq_digest *cells = rec->tap.cells + (size_t)r * nodes;
-        struct iq_position p = {.request = row->request,
-                                .pos = row->pos,
-                                .token = b->ids[r],
-                                .attempt = (uint16_t)row->attempt,
-                                .state = IQ_CELL_COMPUTED,
-                                .batch = (uint16_t)b->step.batch,
-                                .step = (uint32_t)b->step.step,
-                                .tokens = b->step.tokens,
-                                .body = body(rec, cells)};
-        if (next < b->predicts && b->predict[next] == r) predicted(rec, f, next++, cells, &p);
-        memcpy(rec->kv->cells[seat->blocks[row->pos / IQ_KV_BLOCK]] +
-                   (size_t)(row->pos % IQ_KV_BLOCK) * nodes,
-               cells, nodes * sizeof *cells);
-        IQ_TRY(give_cells(rec, &p, cells, err));
-        IQ_TRY(give_position(rec, seat, &p, err));
-        memset(cells, 0, nodes * sizeof *cells);
+        IQ_TRY(give_cells(rec, &rec->made[r], cells, err));
+        IQ_TRY(give_position(rec, of_row[r], &rec->made[r], err));
+        /* At level chain the next step writes every cell that is read, but for those of predictions. */
+        if (rec->level >= IQ_LEVEL_OPS) memset(cells, 0, nodes * sizeof *cells);
     }
     return IQ_OK;
 }

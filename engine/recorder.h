@@ -17,11 +17,15 @@ struct iq_recorder {
     bool untraced;
     struct iq_tap tap;
     uint32_t max_rows;
-    struct iq_digest *scratch; /* (chains) */
+    struct iq_pool *pool;
+    struct iq_digest *scratch; /* (threads, chains) */
+    struct iq_position *made;  /* (max_rows) of the step */
+    uint32_t *predict;         /* (max_rows) 1 + index among the predicting rows, or 0 */
     float *row_scratch;        /* one K row */
 };
 
-int iq_recorder_open(struct iq_recorder *, uint32_t max_rows, struct iq_err *); /* graph, kv, level are set */
+int iq_recorder_open(struct iq_recorder *, uint32_t max_rows,
+                     struct iq_err *); /* graph, kv, pool, level are set */
 void iq_recorder_close(struct iq_recorder *);
 /* A prefix hit: positions [0, cached) of the seat, K and V digested again from the blocks' bytes. */
 int iq_recorder_attached(struct iq_recorder *, struct iq_seat *, const struct iq_step *, struct iq_err *);

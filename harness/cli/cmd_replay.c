@@ -135,7 +135,7 @@ const struct iq_command iq_cmd_replay = {
     .examples = "inquest replay --list\n"
                 "inquest replay anthropic-2025-09-topk\n"
                 "inquest replay ./my-incident.json --model M.gguf --store S --json\n",
-    .statuses = "  0  every prediction holds\n  1  one does not\n",
+    .statuses = "  1  a prediction does not hold\n",
     .flags = flags,
     .run = run,
 };
