@@ -42,8 +42,6 @@ struct iq_model {
     struct iq_layer_weights *layer; /* (layers) */
     float *rotary;                  /* (positions, head_dim / 2, 2) */
     uint32_t positions;             /* longest sequence */
-    /* longrope: sequences beyond this length use rows [positions, 2 * positions); 0: none. */
-    uint32_t rotary_long;
     struct iq_digest rotary_digest;
     struct iq_digest packed_digest; /* all weights in memory, after load, pack and shard */
     struct iq_tokenizer *tokenizer;

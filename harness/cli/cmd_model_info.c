@@ -1,4 +1,5 @@
 #include "harness/cli/commands.h"
+#include "harness/model/known.h"
 
 #include "engine/model.h"
 
@@ -141,10 +142,12 @@ static void as_text(const struct iq_model *m, struct iq_buf *out)
 
 static int run(struct iq_call *call, struct iq_err *err)
 {
+    char path[IQ_PATH_MAX];
     struct iq_model_options o = {.tp = 1};
     struct iq_model *m;
     struct iq_buf text = IQ_BUF((size_t)1 << 26);
-    IQ_TRY(iq_model_open(call->operands[0], &o, &m, err));
+    IQ_TRY(iq_model_resolve(call->operands[0], path, err));
+    IQ_TRY(iq_model_open(path, &o, &m, err));
     int status = iq_model_digest(m, err);
     if (status == IQ_OK) {
         if (iq_arg_on(call, "json"))

@@ -1,4 +1,5 @@
 #include "harness/cli/commands.h"
+#include "harness/model/known.h"
 
 #include "harness/plan/prompts.h"
 #include "harness/plan/settings.h"
@@ -93,6 +94,7 @@ static int run_with(struct iq_call *call, struct iq_model *m, const struct iq_se
 
 static int run(struct iq_call *call, struct iq_err *err)
 {
+    char path[IQ_PATH_MAX];
     struct iq_settings s;
     struct iq_model_options o;
     struct iq_model *m;
@@ -100,7 +102,8 @@ static int run(struct iq_call *call, struct iq_err *err)
     iq_settings_args(call, &s);
     iq_settings_model(&s, &o);
     IQ_TRY(iq_kernels_register(err));
-    IQ_TRY(iq_model_open(call->operands[0], &o, &m, err));
+    IQ_TRY(iq_model_resolve(call->operands[0], path, err));
+    IQ_TRY(iq_model_open(path, &o, &m, err));
     int status = run_with(call, m, &s, err);
     iq_model_close(m);
     return status;

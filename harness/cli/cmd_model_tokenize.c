@@ -1,4 +1,5 @@
 #include "harness/cli/commands.h"
+#include "harness/model/known.h"
 
 #include "engine/model.h"
 
@@ -27,11 +28,13 @@ static int print(struct iq_call *call, const struct iq_model *m, const struct iq
 
 static int run(struct iq_call *call, struct iq_err *err)
 {
+    char path[IQ_PATH_MAX];
     struct iq_model_options o = {.tp = 1};
     struct iq_model *m;
     struct iq_ids ids = {0};
     const char *text = iq_arg_str(call, "text");
-    IQ_TRY(iq_model_open(call->operands[0], &o, &m, err));
+    IQ_TRY(iq_model_resolve(call->operands[0], path, err));
+    IQ_TRY(iq_model_open(path, &o, &m, err));
     unsigned how = iq_arg_on(call, "special") ? IQ_ENCODE_SPECIAL | IQ_ENCODE_PARSE : 0;
     int status = iq_tokenizer_encode(m->tokenizer, text, strlen(text), how, &ids, err);
     if (status == IQ_OK) status = print(call, m, &ids, err);

@@ -1,5 +1,6 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/run_common.h"
+#include "harness/model/known.h"
 #include "harness/trial/record.h"
 
 static int print(struct iq_call *call, const struct iq_recorded *done, struct iq_store *store,
@@ -49,12 +50,14 @@ static int print(struct iq_call *call, const struct iq_recorded *done, struct iq
 static int run_with(struct iq_call *call, struct iq_prompts *prompts, cJSON *trajectory,
                     struct iq_store *store, struct iq_err *err)
 {
-    struct iq_trial t = {.model = iq_arg_str(call, "model"), .prompts = prompts, .trajectory = trajectory};
+    char model[IQ_PATH_MAX];
+    struct iq_trial t = {.model = model, .prompts = prompts, .trajectory = trajectory};
     struct iq_record r = {.store = store,
                           .mode = IQ_WRITE_GOLDEN,
                           .name = iq_arg_str(call, "name"),
                           .move_name = iq_arg_on(call, "move-name")};
     struct iq_recorded done;
+    IQ_TRY(iq_model_resolve(iq_arg_str(call, "model"), model, err));
     iq_settings_init(&t.settings);
     iq_settings_args(call, &t.settings);
     IQ_TRY(iq_record_run(&t, &r, NULL, &done, err));

@@ -1,6 +1,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/progress.h"
 #include "harness/cli/run_common.h"
+#include "harness/model/known.h"
 #include "harness/trial/record.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@ struct job {
     struct iq_store *store;
     struct iq_trial trial;
     cJSON *trajectory;
-    char golden[IQ_DIGEST_HEX];
+    char golden[IQ_DIGEST_HEX], model[IQ_PATH_MAX];
     struct iq_err output; /* why a line was not taken: the pipe knows only that */
 };
 
@@ -86,7 +87,8 @@ static int gather(struct job *j, struct iq_err *err)
     IQ_TRY(iq_run_trajectory(call, &j->trajectory, err));
     j->trial.trajectory = j->trajectory;
     j->trial.prompts = &j->prompts;
-    j->trial.model = iq_arg_str(call, "model");
+    IQ_TRY(iq_model_resolve(iq_arg_str(call, "model"), j->model, err));
+    j->trial.model = j->model;
     j->trial.lines = iq_arg_on(call, "json") ? IQ_LINES_JSON : IQ_LINES_TEXT;
     j->trial.want_trajectory = iq_arg_str(call, "save-trajectory") != NULL;
     return IQ_OK;

@@ -8,7 +8,7 @@
 #define IQ_MODEL_FLAG                                                                                        \
     {                                                                                                        \
         .name = "model", .type = IQ_FLAG_STRING, .meta = "FILE",                                             \
-        .help = "a .gguf file or a Hugging Face folder", .required = true                                    \
+        .help = "a .gguf file, a Hugging Face folder, or a name that `model fetch` knows", .required = true  \
     }
 
 #define IQ_PROMPT_FLAGS                                                                                      \
