@@ -4,6 +4,7 @@
 #include <string.h>
 /* On x86 the library chooses the instruction set at run time; elsewhere the compiler's is right. Same digests. */
 #if defined __x86_64__ && __has_include(<xxh_x86dispatch.h>)
+#define XXH_STATIC_LINKING_ONLY
 #include <xxh_x86dispatch.h>
 #else
 #define XXH_INLINE_ALL
