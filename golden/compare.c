@@ -339,6 +339,10 @@ int iq_compare(const struct iq_trace *golden, const struct iq_trace *subject, co
     snprintf(c.f->golden, sizeof c.f->golden, "%s", golden->id);
     snprintf(c.f->subject, sizeof c.f->subject, "%s", subject->id);
     int rc = compare_run(&c, vitro, ctx);
+    if (c.f->same_prompts && !c.f->requests && (c.f->missing || c.f->extra)) {
+        c.f->same_prompts = false;
+        snprintf(c.f->prompts_note, sizeof c.f->prompts_note, "no request is in both runs");
+    }
     if (!rc) iq__finding_judge(c.f, c.g, c.s, c.ops);
     iq__cells_close(&c);
     free(c.chain);
