@@ -6,7 +6,7 @@ setup_say() { echo "set-up: $*" >&2; }
 setup_stop() { setup_say "$*"; exit 2; }
 
 # One line per need: the Debian (and Ubuntu) package, then what proves that it is there without dpkg:
-# `cmd NAME` on PATH, `file NAME`, `pc NAME` for pkg-config, or `pip`.
+# `cmd NAME` on PATH, `file NAME`, `pc NAME` for pkg-config, or `py NAME`, a Python module.
 setup_needs() {
     cat << 'LIST'
 gcc cmd gcc
@@ -23,7 +23,8 @@ libutf8proc-dev pc libutf8proc
 libssl-dev pc libcrypto
 ca-certificates file /etc/ssl/certs/ca-certificates.crt
 python3 cmd python3
-python3-pip pip -
+python3-jinja2 py jinja2
+python3-pip py pip
 LIST
 }
 
@@ -32,7 +33,7 @@ setup_has() { # PACKAGE KIND NAME
         cmd) command -v "$3" > /dev/null 2>&1 ;;
         file) [ -e "$3" ] ;;
         pc) command -v pkg-config > /dev/null 2>&1 && pkg-config --exists "$3" ;;
-        pip) python3 -c 'import importlib.util as u; exit(not u.find_spec("pip"))' 2> /dev/null ;;
+        py) python3 -c 'import importlib.util as u, sys; exit(not u.find_spec(sys.argv[1]))' "$3" 2> /dev/null ;;
     esac && return 0
     command -v dpkg-query > /dev/null 2>&1 || return 1
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2> /dev/null)" = installed ]
