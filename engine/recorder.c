@@ -23,7 +23,6 @@ int iq_recorder_open(struct iq_recorder *rec, uint32_t max_rows, struct iq_err *
 {
     const struct iq_kv_layer *kv = &rec->kv->layer[0];
     size_t cells = (size_t)max_rows * rec->graph->nodes;
-    rec->max_rows = max_rows;
     rec->tap = (struct iq_tap){.nodes = rec->graph->nodes, .self = rec, .fired = on_fired};
     if (rec->level == IQ_LEVEL_TENSORS) rec->tap.bytes = on_bytes;
     rec->scratch = calloc((size_t)iq_pool_threads(rec->pool) * rec->graph->chains, sizeof *rec->scratch);

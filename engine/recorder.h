@@ -16,11 +16,10 @@ struct iq_recorder {
     enum iq_level level;
     bool untraced;
     struct iq_tap tap;
-    uint32_t max_rows;
     struct iq_pool *pool;
     struct iq_digest *scratch; /* (threads, chains) */
-    struct iq_position *made;  /* (max_rows) of the step */
-    uint32_t *predict;         /* (max_rows) 1 + index among the predicting rows, or 0 */
+    struct iq_position *made;  /* (rows of a step) */
+    uint32_t *predict;         /* (rows of a step) 1 + index among the predicting rows, or 0 */
     float *row_scratch;        /* one K row */
 };
 
