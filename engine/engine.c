@@ -163,6 +163,18 @@ static void finish(struct iq_engine *e, struct iq_seat *seat, const char *why)
     iq_schedule_release(&e->schedule, seat, IQ_DONE);
 }
 
+/* The candidates of the i-th predicting row, with the logits that the model gave them. */
+static void keep_candidates(const struct iq_forward *f, uint32_t i, uint32_t *id, float *logit)
+{
+    uint32_t vocab = f->model->config.vocab;
+    const uint32_t *found = f->ids + (size_t)i * f->k;
+    const float *logits = f->logits + (size_t)i * vocab;
+    for (uint32_t c = 0; c < f->k; c++) {
+        id[c] = found[c];
+        logit[c] = found[c] < vocab ? logits[found[c]] : NAN; /* a faulty top-k makes ids up */
+    }
+}
+
 /* The i-th predicting row's token joins its request. */
 static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
 {
@@ -170,8 +182,8 @@ static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
     const struct iq_request *r = seat->request;
     uint32_t done = seat->n_ids - r->n_prompt;
     if (done < r->max_tokens) {
-        memcpy(seat->top_id + (size_t)done * f->k, f->ids + (size_t)i * f->k, f->k * sizeof(uint32_t));
-        memcpy(seat->top_logit + (size_t)done * f->k, f->values + (size_t)i * f->k, f->k * sizeof(float));
+        size_t at = (size_t)done * f->k;
+        keep_candidates(f, i, seat->top_id + at, seat->top_logit + at);
         seat->ids[seat->n_ids++] = f->token[i];
         e->stats.generated++;
     }

@@ -35,6 +35,7 @@ struct iq_engine_config {
     /* Recorded steps to follow, or NULL: [[[request, tokens], ...], ...]. 0 tokens: it was preempted for want of room
      * for itself. */
     const cJSON *trajectory;
+    const char *trajectory_name; /* what its errors call it: a file's path; NULL: "trajectory" */
 };
 #define IQ_ENGINE_CONFIG                                                                                     \
     ((struct iq_engine_config){                                                                              \
@@ -61,8 +62,8 @@ struct iq_output {
     const struct iq_position *position; /* (positions) */
     uint32_t positions;                 /* computed: every token but the last one generated */
     uint32_t top;                       /* candidates kept per generated token */
-    const uint32_t *top_id;             /* (n_ids - n_prompt, top) */
-    const float *top_logit;
+    const uint32_t *top_id;             /* (n_ids - n_prompt, top), in the order of the top-k op */
+    const float *top_logit;             /* their logits before temperature; NaN: no such token */
     /* (n_prompt): nats of each prompt token given those before; [0] is 0. NULL unless scored. */
     const double *nll;
     uint32_t cached;   /* prompt tokens that a prefix hit brought */

@@ -4,19 +4,12 @@
 
 #include <stdlib.h>
 
-static const uint32_t kinds[IQ_ROPE_KINDS] = {
-    [IQ_ROPE_NONE] = IQ_ROTARY_NONE,       [IQ_ROPE_LINEAR] = IQ_ROTARY_LINEAR,
-    [IQ_ROPE_DYNAMIC] = IQ_ROTARY_DYNAMIC, [IQ_ROPE_YARN] = IQ_ROTARY_YARN,
-    [IQ_ROPE_LLAMA3] = IQ_ROTARY_LLAMA3,   [IQ_ROPE_LONGROPE] = IQ_ROTARY_LONGROPE,
-    [IQ_ROPE_FACTORS] = IQ_ROTARY_NONE,
-};
-
 int iq__model_rotary(struct iq_model *m, struct iq_err *err)
 {
     const struct iq_model_config *c = &m->config;
     const struct iq_rope_config *r = &c->rope;
-    bool longrope = r->kind == IQ_ROPE_LONGROPE;
-    struct iq_rotary_spec s = {.kind = kinds[r->kind],
+    bool longrope = r->kind == IQ_ROPE_LONGROPE, factors = r->kind == IQ_ROPE_FACTORS;
+    struct iq_rotary_spec s = {.kind = factors ? IQ_ROTARY_NONE : (uint32_t)r->kind,
                                .rotary = c->head_dim,
                                .base = r->theta,
                                .factor = r->factor,
@@ -33,7 +26,7 @@ int iq__model_rotary(struct iq_model *m, struct iq_err *err)
                                .attention_factor = r->attention_factor,
                                .short_factor = longrope ? r->short_factor : NULL,
                                .long_factor = longrope ? r->long_factor : NULL,
-                               .freq_factors = r->kind == IQ_ROPE_FACTORS ? r->short_factor : NULL};
+                               .freq_factors = factors ? r->short_factor : NULL};
     m->rotary = malloc((size_t)m->positions * c->head_dim * sizeof *m->rotary);
     if (!m->rotary)
         return iq_fail(err, IQ_MEMORY, "no memory for a rotary table of %u positions", m->positions);

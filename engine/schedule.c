@@ -1,6 +1,5 @@
 #include "engine/schedule.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -118,14 +117,13 @@ static int form_greedily(struct iq_schedule *s, struct iq_err *err)
 static int recorded_share(const struct iq_schedule *s, const cJSON *pair, uint64_t *request, uint64_t *tokens,
                           struct iq_err *err)
 {
-    char where[64];
-    snprintf(where, sizeof where, "trajectory: step %u", s->step);
+    *request = *tokens = 0;
     if (!cJSON_IsArray(pair) || cJSON_GetArraySize(pair) != 2)
-        return iq_fail(err, IQ_FORMAT, "%s: expected pairs [request, tokens]", where);
+        return iq_fail(err, IQ_FORMAT, "expected pairs [request, tokens]");
     if (s->events == 2 * s->config->batch)
-        return iq_fail(err, IQ_FORMAT, "%s: more pairs than a batch of %u can make", where, s->config->batch);
-    IQ_TRY(iq_json_item_u64(pair->child, 0, s->n - 1, where, request, err));
-    return iq_json_item_u64(pair->child->next, 0, s->budget, where, tokens, err);
+        return iq_fail(err, IQ_FORMAT, "more pairs than a batch of %u can make", s->config->batch);
+    IQ_TRY(iq_json_item_u64(pair->child, 0, s->n - 1, "request", request, err));
+    return iq_json_item_u64(pair->child->next, 0, s->budget, "tokens", tokens, err);
 }
 
 /* It asked for what it lacked, and no one could be preempted for it but itself. */
@@ -135,53 +133,55 @@ static int give_up_recorded(struct iq_schedule *s, struct iq_seat *seat, uint32_
     for (uint32_t i = 0; i < s->shares; i++) shared |= s->share[i].seat == seat;
     if (seat->state == IQ_RUNNING && !shared && left && !give(s, seat, min_u32(wanted(s, seat), left)))
         return IQ_OK;
-    return iq_fail(err, IQ_MISMATCH,
-                   "trajectory: step %u preempts request %u, but it does not run or has room (--kv-blocks)",
-                   s->step, seat->index);
+    return iq_fail(err, IQ_MISMATCH, "preempts request %u, but it does not run or has room (--kv-blocks)",
+                   seat->index);
+}
+
+static int give_recorded(struct iq_schedule *s, const cJSON *pair, uint32_t *left, struct iq_err *err)
+{
+    uint64_t request, tokens;
+    IQ_TRY(recorded_share(s, pair, &request, &tokens, err));
+    struct iq_seat *seat = &s->seat[request];
+    if (!tokens) return give_up_recorded(s, seat, *left, err);
+    if (seat->state == IQ_WAITING) {
+        if (s->n_running == s->config->batch)
+            return iq_fail(err, IQ_MISMATCH, "needs a batch of more than %u (--batch)", s->config->batch);
+        if (seat->request->arrive_us > s->clock_us) s->clock_us = seat->request->arrive_us;
+        IQ_TRY(admit(s, seat, err));
+    }
+    for (uint32_t i = 0; i < s->shares; i++)
+        if (s->share[i].seat == seat) return iq_fail(err, IQ_FORMAT, "names request %u twice", seat->index);
+    uint32_t most = seat->n_ids - seat->computed;
+    if (seat->state == IQ_DONE || tokens > most || tokens > *left)
+        return iq_fail(err, IQ_MISMATCH, "gives request %u %llu tokens, but it lacks %u", seat->index,
+                       (unsigned long long)tokens, seat->state == IQ_DONE ? 0 : most);
+    if (!give(s, seat, (uint32_t)tokens))
+        return iq_fail(err, IQ_MISMATCH, "does not fit the KV cache (--kv-blocks)");
+    *left -= (uint32_t)tokens;
+    return IQ_OK;
 }
 
 static int form_recorded(struct iq_schedule *s, struct iq_err *err)
 {
+    const char *name = s->config->trajectory_name ? s->config->trajectory_name : "trajectory";
     const cJSON *step = cJSON_GetArrayItem(s->config->trajectory, (int)s->step), *pair;
-    uint32_t left = s->budget;
-    if (!cJSON_IsArray(step))
-        return iq_fail(err, IQ_MISMATCH,
-                       "trajectory: it ends before step %u, yet %u of %u requests are not done", s->step,
-                       s->n - s->done, s->n);
+    uint32_t left = s->budget, pairs = 0;
+    if (!cJSON_IsArray(s->config->trajectory) || (step && !cJSON_IsArray(step)))
+        return iq_fail(err, IQ_FORMAT, "%s: step %u: expected a list of steps, each a list of pairs", name,
+                       s->step);
+    if (!step)
+        return iq_fail(err, IQ_MISMATCH, "%s: it ends before step %u, yet %u of %u requests are not done",
+                       name, s->step, s->n - s->done, s->n);
     cJSON_ArrayForEach(pair, step)
     {
-        uint64_t request, tokens;
-        IQ_TRY(recorded_share(s, pair, &request, &tokens, err));
-        struct iq_seat *seat = &s->seat[request];
-        if (!tokens) {
-            IQ_TRY(give_up_recorded(s, seat, left, err));
-            continue;
+        int status = give_recorded(s, pair, &left, err);
+        if (status != IQ_OK) {
+            iq_err_prefix(err, "%s: step %u, pair %u: ", name, s->step, pairs);
+            return status;
         }
-        if (seat->state == IQ_WAITING) {
-            if (s->n_running == s->config->batch)
-                return iq_fail(err, IQ_MISMATCH,
-                               "trajectory: step %u needs a batch of more than %u (--batch)", s->step,
-                               s->config->batch);
-            if (seat->request->arrive_us > s->clock_us) s->clock_us = seat->request->arrive_us;
-            IQ_TRY(admit(s, seat, err));
-        }
-        for (uint32_t i = 0; i < s->shares; i++)
-            if (s->share[i].seat == seat)
-                return iq_fail(err, IQ_FORMAT, "trajectory: step %u names request %llu twice", s->step,
-                               (unsigned long long)request);
-        uint32_t most = seat->n_ids - seat->computed;
-        if (seat->state == IQ_DONE || tokens > most || tokens > left)
-            return iq_fail(err, IQ_MISMATCH,
-                           "trajectory: step %u gives request %llu %llu tokens, but it lacks %u", s->step,
-                           (unsigned long long)request, (unsigned long long)tokens,
-                           seat->state == IQ_DONE ? 0 : most);
-        if (!give(s, seat, (uint32_t)tokens))
-            return iq_fail(err, IQ_MISMATCH, "trajectory: step %u does not fit the KV cache (--kv-blocks)",
-                           s->step);
-        left -= (uint32_t)tokens;
+        pairs++;
     }
-    if (!s->shares) return iq_fail(err, IQ_FORMAT, "trajectory: step %u is empty", s->step);
-    return IQ_OK;
+    return s->shares ? IQ_OK : iq_fail(err, IQ_FORMAT, "%s: step %u is empty", name, s->step);
 }
 
 int iq_schedule_form(struct iq_schedule *s, struct iq_err *err)

@@ -301,14 +301,14 @@ static int tree_walk(struct walk *w, const struct tree *t, enum role role)
     uint64_t next = t->root;
     w->any = w->inclusive = false;
     for (;;) {
-        if (next) {
+        if (next != NONE) {
             top++;
             bool is_leaf = top + 1 == t->depth;
             uint8_t *page = w->pages + (size_t)top * w->psize;
             IQ_TRY(page_read(w, next, is_leaf ? LEAF : BRANCH, page, &stack[top].keys));
             *(is_leaf ? &leaf : &branch) += 1;
             stack[top].at = 0;
-            next = 0;
+            next = NONE;
         }
         uint8_t *page = w->pages + (size_t)top * w->psize;
         if (stack[top].at == stack[top].keys) {
@@ -324,7 +324,6 @@ static int tree_walk(struct walk *w, const struct tree *t, enum role role)
             /* The first key of a branch page stands for "all below". */
             if (at) IQ_TRY(key_next(w, u64(page), node + NODE, u16(node + 6), role == FREE, true));
             next = u16(node) | (uint64_t)u16(node + 2) << 16 | (uint64_t)u16(node + 4) << 32;
-            if (!next) return DAMAGED(w, u64(page), "a branch leads nowhere");
         }
     }
     w->sum.branch += branch;

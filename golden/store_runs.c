@@ -106,6 +106,7 @@ static int by_prefix(struct iq_store *s, MDB_txn *txn, const char *hex, uint32_t
 
 int iq__run_find(struct iq_store *s, MDB_txn *txn, const char *run, uint32_t *ord, struct iq_err *err)
 {
+    *ord = 0;
     int rc = by_name(s, txn, run, ord, err);
     if (rc == IQ_NOT_FOUND) rc = by_prefix(s, txn, run, ord, err);
     if (rc == IQ_NOT_FOUND)

@@ -7,8 +7,8 @@
  *
  * NaN: a float32 output of an op that is NaN has the bits 0x7fffffff, whatever made it (processors disagree about
  * sign and payload). iq_act_round does that as it rounds. As bf16 or fp16 a NaN is 0x7fff.
- * Signed zero: +0 is larger than -0; nothing is added for what isn't there, and what starts a sum is +0, so that a
- * running sum is never -0 (under nearest even only -0 + -0 gives it).
+ * Signed zero: +0 is larger than -0; what starts a sum is +0, and nothing is added for what isn't there: a chain of fma
+ * that starts at +0 can be -0 (a negative product of at most 2^-150 in size rounds to it), which a term of +0 would make +0.
  */
 #ifndef IQ_ARITH_H
 #define IQ_ARITH_H
@@ -139,8 +139,8 @@ IQ_HD float iq_max(float a, float b)
 }
 
 /* The vector rule: term i (absolute index) went to lane i % 32, each lane ascending from +0; then lanes i and i + 16
- * are added, i and i + 8, 4, 2, 1. An empty lane holds +0, which changes no bit here: the sum in a lane that started
- * from +0 is never -0, and x + 0 is x for every other x. */
+ * are added, i and i + 8, 4, 2, 1. An empty lane holds +0, which changes no bit here: what is summed by this rule (squares,
+ * exponentials) is never negative, so that no lane is -0, and x + 0 is x for every other x. */
 IQ_HD float iq_fold32(float lane[IQ_VECTOR_LANES])
 {
     for (int half = IQ_VECTOR_LANES / 2; half; half /= 2)

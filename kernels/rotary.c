@@ -10,13 +10,6 @@ static const char *const kind_names[] = {
 
 const char *iq_rotary_kind_name(uint32_t kind) { return kind < IQ_ROTARY_KINDS ? kind_names[kind] : "?"; }
 
-int iq_rotary_kind_find(const char *name)
-{
-    for (int k = 0; k < IQ_ROTARY_KINDS; k++)
-        if (strcmp(kind_names[k], name) == 0) return k;
-    return -1;
-}
-
 /* What a scaling kind changes: the pairs' frequencies and the factor on cosine and sine. */
 struct work {
     const struct iq_rotary_spec *s;

@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define IQ_ROTARY_KIND_MAP(X)                                                                                \
-    X(NONE, "default")                                                                                       \
+    X(NONE, "none")                                                                                          \
     X(LINEAR, "linear")                                                                                      \
     X(DYNAMIC, "dynamic")                                                                                    \
     X(YARN, "yarn")                                                                                          \
@@ -58,7 +58,6 @@ struct iq_rotary_spec {
 };
 
 const char *iq_rotary_kind_name(uint32_t kind); /* "?" if unknown */
-int iq_rotary_kind_find(const char *name);      /* transformers' rope_type; -1 if unknown */
 
 /* inv_freq: (rotary / 2), radians a position; *attention multiplies cosine and sine. `positions` stands in for a
  * length of 0. IQ_FORMAT: a field is missing, out of range or not finite. */

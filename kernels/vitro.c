@@ -67,8 +67,8 @@ static void say_difference(const struct trial *t, bool exact, uint32_t r, const 
     while (!memcmp(want + 4 * (size_t)i, got + 4 * (size_t)i, 4)) i++;
     say_element(t, i, want + 4 * (size_t)i, w, sizeof w);
     say_element(t, i, got + 4 * (size_t)i, g, sizeof g);
-    snprintf(out, SENTENCE, "%s %s on %s data: row %u element %u: found %s, the reference has %s",
-             t->kind->name, t->variant->name, exact ? "exact" : "random", r, i, g, w);
+    snprintf(out, SENTENCE, "%s on %s data: row %u element %u: found %s, the reference has %s",
+             t->variant->name, exact ? "exact" : "random", r, i, g, w);
 }
 
 /* ---- judges ---- */
@@ -96,7 +96,7 @@ static void check_invariant(struct trial *t)
     struct iq_err err = {0};
     if (!t->kind->check || t->kind->check(&t->data.args, &err) == IQ_OK) return;
     t->report->invariant_ok = false;
-    snprintf(failure(t, spare), SENTENCE, "%.390s", err.text);
+    snprintf(failure(t, spare), SENTENCE, "%.40s: %.350s", t->variant->name, err.text);
 }
 
 static void check_bound(struct trial *t)
@@ -114,10 +114,9 @@ static void check_bound(struct trial *t)
             if (share <= 1) continue;
             p->within_bound = false;
             snprintf(failure(t, spare), SENTENCE,
-                     "%s %s on random data: row %u element %u: found %.9g, expected %.9g within %.3g in any "
-                     "order of "
-                     "the sum",
-                     t->kind->name, t->variant->name, r, i, (double)y[i], want, bound);
+                     "%s on random data: row %u element %u: found %.9g, expected %.9g within %.3g in any "
+                     "order of the sum",
+                     t->variant->name, r, i, (double)y[i], want, bound);
         }
     }
 }

@@ -11,9 +11,10 @@ static const char *const arch_names[IQ_ARCHS] = {[IQ_ARCH_LLAMA] = "llama",
                                                  [IQ_ARCH_QWEN3] = "qwen3"};
 
 static const char *const rope_names[IQ_ROPE_KINDS] = {
-    [IQ_ROPE_NONE] = "none",      [IQ_ROPE_LINEAR] = "linear", [IQ_ROPE_DYNAMIC] = "dynamic",
-    [IQ_ROPE_YARN] = "yarn",      [IQ_ROPE_LLAMA3] = "llama3", [IQ_ROPE_LONGROPE] = "longrope",
-    [IQ_ROPE_FACTORS] = "factors"};
+#define X(id, name) [IQ_ROPE_##id] = (name),
+    IQ_ROTARY_KIND_MAP(X)
+#undef X
+        [IQ_ROPE_FACTORS] = "factors"};
 
 /* Other spellings that files use. */
 static const struct {

@@ -9,6 +9,7 @@
 #define IQ_FILES_CONFIG_H
 
 #include "engine/files/model_file.h"
+#include "kernels/rotary.h"
 
 enum iq_arch { IQ_ARCH_LLAMA, IQ_ARCH_MISTRAL, IQ_ARCH_QWEN2, IQ_ARCH_QWEN3, IQ_ARCHS };
 
@@ -16,15 +17,18 @@ enum iq_arch { IQ_ARCH_LLAMA, IQ_ARCH_MISTRAL, IQ_ARCH_QWEN2, IQ_ARCH_QWEN3, IQ_
  * pairs are neighbours; all other sources use halves. */
 enum iq_rope_pairing { IQ_PAIR_HALVES /* (i, i + d/2) */, IQ_PAIR_NEIGHBOURS /* (2i, 2i+1) */ };
 
-/* Rotary scaling; names and formulas as in transformers' modeling_rope_utils.py. With inv[i] = theta^(-2i/d), i < d/2: */
+/* Rotary scaling: the kinds of kernels/rotary.h, and what only GGUF files have. With inv[i] = theta^(-2i/d), i < d/2:
+ *   linear    inv / factor
+ *   dynamic   theta grows with the sequence beyond original_context: factor
+ *   yarn      factor, original_context, beta_fast, beta_slow, attention_factor, mscale, mscale_all_dim, truncate
+ *   llama3    factor, low_freq_factor, high_freq_factor, original_context
+ *   longrope  inv / short_factor[i] up to original_context, inv / long_factor[i] beyond; attention_factor
+ *   factors   rope_freqs.weight (Llama 3 exports): inv / factors[i] */
 enum iq_rope_kind {
-    IQ_ROPE_NONE,
-    IQ_ROPE_LINEAR,  /* inv / factor */
-    IQ_ROPE_DYNAMIC, /* theta grows with the sequence beyond original_context: factor */
-    IQ_ROPE_YARN, /* factor, original_context, beta_fast, beta_slow, attention_factor, mscale, mscale_all_dim, truncate */
-    IQ_ROPE_LLAMA3, /* factor, low_freq_factor, high_freq_factor, original_context */
-    IQ_ROPE_LONGROPE, /* inv / short_factor[i] up to original_context, inv / long_factor[i] beyond; attention_factor */
-    IQ_ROPE_FACTORS, /* GGUF's rope_freqs.weight (Llama 3 exports): inv / factors[i] */
+#define X(id, name) IQ_ROPE_##id = IQ_ROTARY_##id,
+    IQ_ROTARY_KIND_MAP(X)
+#undef X
+        IQ_ROPE_FACTORS,
     IQ_ROPE_KINDS
 };
 

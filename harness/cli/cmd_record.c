@@ -47,17 +47,18 @@ static int print(struct iq_call *call, const struct iq_recorded *done, struct iq
     return status;
 }
 
-static int run_with(struct iq_call *call, struct iq_prompts *prompts, cJSON *trajectory,
+static int run_with(struct iq_call *call, const char *model, struct iq_prompts *prompts, cJSON *trajectory,
                     struct iq_store *store, struct iq_err *err)
 {
-    char model[IQ_PATH_MAX];
-    struct iq_trial t = {.model = model, .prompts = prompts, .trajectory = trajectory};
+    struct iq_trial t = {.model = model,
+                         .prompts = prompts,
+                         .trajectory = trajectory,
+                         .trajectory_name = iq_arg_str(call, "trajectory")};
     struct iq_record r = {.store = store,
                           .mode = IQ_WRITE_GOLDEN,
                           .name = iq_arg_str(call, "name"),
                           .move_name = iq_arg_on(call, "move-name")};
     struct iq_recorded done;
-    IQ_TRY(iq_model_resolve(iq_arg_str(call, "model"), model, err));
     iq_settings_init(&t.settings);
     iq_settings_args(call, &t.settings);
     IQ_TRY(iq_record_run(&t, &r, NULL, &done, err));
@@ -69,12 +70,14 @@ static int run(struct iq_call *call, struct iq_err *err)
     struct iq_prompts prompts = {0};
     struct iq_store *store = NULL;
     cJSON *trajectory = NULL;
+    char model[IQ_PATH_MAX];
     struct iq_store_options o = {.create = true,
                                  .max_bytes = (uint64_t)iq_arg_int(call, "store-limit") << 20};
     int status = iq_run_prompts(call, &prompts, err);
     if (status == IQ_OK) status = iq_run_trajectory(call, &trajectory, err);
+    if (status == IQ_OK) status = iq_model_resolve(iq_arg_str(call, "model"), model, err);
     if (status == IQ_OK) status = iq_store_open(iq_arg_str(call, "store"), &o, &store, err);
-    if (status == IQ_OK) status = run_with(call, &prompts, trajectory, store, err);
+    if (status == IQ_OK) status = run_with(call, model, &prompts, trajectory, store, err);
     iq_store_close(store);
     iq_json_free(trajectory);
     iq_prompts_free(&prompts);

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct job {
     struct iq_call *call;
@@ -68,16 +70,13 @@ static int gather(struct job *j, struct iq_err *err)
     if ((golden || again || iq_arg_given(call, "name")) && !store)
         return iq_fail(err, IQ_USAGE, "--golden, --again and --name need --store DIR");
     if (again && (golden || plan)) return iq_fail(err, IQ_USAGE, "--again brings its own golden and plan");
-    if (store) {
-        struct iq_store_options o = {.create = !golden && !again};
-        IQ_TRY(iq_store_open(store, &o, &j->store, err));
-    }
     if ((golden || again) && (iq_arg_str(call, "prompt") || iq_arg_str(call, "prompts")))
         return iq_fail(err, IQ_USAGE,
                        "a recorded run brings its own prompts; leave --prompt and --prompts out");
-    if (golden || again)
+    if (golden || again) {
+        IQ_TRY(iq_store_open(store, NULL, &j->store, err));
         IQ_TRY(from_run(j, golden ? golden : again, again != NULL, err));
-    else
+    } else
         IQ_TRY(iq_run_prompts(call, &j->prompts, err));
     if (plan) {
         IQ_TRY(iq_plan_load(plan, &j->plan, &j->trial.settings, err));
@@ -86,12 +85,15 @@ static int gather(struct job *j, struct iq_err *err)
     iq_settings_args(call, &j->trial.settings);
     IQ_TRY(iq_run_trajectory(call, &j->trajectory, err));
     j->trial.trajectory = j->trajectory;
+    j->trial.trajectory_name = iq_arg_str(call, "trajectory");
     j->trial.prompts = &j->prompts;
     IQ_TRY(iq_model_resolve(iq_arg_str(call, "model"), j->model, err));
     j->trial.model = j->model;
     j->trial.lines = iq_arg_on(call, "json") ? IQ_LINES_JSON : IQ_LINES_TEXT;
     j->trial.want_trajectory = iq_arg_str(call, "save-trajectory") != NULL;
-    return IQ_OK;
+    /* Last: what can't be read shall not leave an empty store behind. */
+    struct iq_store_options create = {.create = true};
+    return store && !j->store ? iq_store_open(store, &create, &j->store, err) : IQ_OK;
 }
 
 /* ---- output ---- */
@@ -111,9 +113,14 @@ static int on_trajectory(void *self, const char *json)
     struct job *j = self;
     const char *path = iq_arg_str(j->call, "save-trajectory");
     FILE *f = fopen(path, "we");
-    bool ok = f && fputs(json, f) >= 0 && fputc('\n', f) != EOF;
-    if (f && fclose(f)) ok = false;
-    return ok ? IQ_OK : iq_fail(&j->output, IQ_IO, "%s: cannot be written: %s", path, strerror(errno));
+    struct stat st;
+    if (!f) return iq_fail(&j->output, IQ_IO, "%s: cannot be written: %s", path, strerror(errno));
+    bool file = !fstat(fileno(f), &st) && S_ISREG(st.st_mode), ok = fprintf(f, "%s\n", json) > 0;
+    int why = errno;
+    if (fclose(f) && ok) ok = false, why = errno;
+    if (ok) return IQ_OK;
+    if (file) unlink(path); /* half a trajectory is none */
+    return iq_fail(&j->output, IQ_IO, "%s: cannot be written: %s", path, strerror(why));
 }
 
 static int record(struct job *j, const struct iq_trial_events *events, struct iq_err *err)
@@ -189,7 +196,10 @@ const struct iq_command iq_cmd_run = {
     .about = "Without a plan the run is golden. With --plan its faults strike where their triggers hold. "
              "With --store the run\n"
              "is kept for diff. With --json a line of JSON a request: id, prompt_ids, ids, text, finish, "
-             "chain, steps.\n",
+             "chain, steps.\n"
+             "A step has id, logit (null where --logits keeps too few), margin (best minus second best "
+             "logit), batch, and with\n"
+             "--logits top, pairs of id and logit. Logits are the model's own, before temperature.\n",
     .examples =
         "inquest run --model M.gguf --prompt 'What is the capital of France?' --max-tokens 32\n"
         "inquest run --model M.gguf --prompts P.jsonl --batch 8 --logits 20 --json\n"

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct job {
@@ -105,15 +106,12 @@ static int run_all(struct job *j, struct iq_err *err)
 
 /* ---- a store for one replay ---- */
 
-static int scratch_make(char *path, size_t size, struct iq_err *err)
-{
-    const char *top = getenv("TMPDIR");
-    if (!top || !*top) top = P_tmpdir;
-    if (snprintf(path, size, "%s/inquest-replay-XXXXXX", top) >= (int)size || !mkdtemp(path))
-        return iq_fail(err, IQ_IO, "%s: no folder can be made for the store: %s; name one with --store", top,
-                       strerror(errno));
-    return IQ_OK;
-}
+/* The folder is removed by a process that waits for the end of this one, however it comes: a signal too. */
+struct scratch {
+    char path[4096];
+    pid_t keeper;
+    int alive; /* open while this process lives */
+};
 
 /* A store is a flat folder. */
 static void scratch_remove(const char *path)
@@ -124,12 +122,48 @@ static void scratch_remove(const char *path)
     rmdir(path);
 }
 
+static _Noreturn void keep(const char *path, int alive)
+{
+    char end;
+    setsid(); /* what is typed at a terminal, and its end, are not meant for it */
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) close(fd); /* nor does a pipe's reader wait for it */
+    while (read(alive, &end, 1) < 0 && errno == EINTR) {}
+    scratch_remove(path);
+    _exit(0);
+}
+
+static int scratch_make(struct scratch *s, struct iq_err *err)
+{
+    const char *top = getenv("TMPDIR");
+    int ends[2];
+    if (!top || !*top) top = P_tmpdir;
+    if (pipe2(ends, O_CLOEXEC)) return iq_fail(err, IQ_IO, "no pipe for the replay: %s", strerror(errno));
+    int n = snprintf(s->path, sizeof s->path, "%s/inquest-replay-XXXXXX", top);
+    if (n >= (int)sizeof s->path || !mkdtemp(s->path)) {
+        iq_fail(err, IQ_IO, "%s: no folder can be made for the store: %s; name one with --store", top,
+                n >= (int)sizeof s->path ? "the path is too long" : strerror(errno));
+        close(ends[0]), close(ends[1]);
+        return IQ_IO;
+    }
+    if ((s->keeper = fork()) == 0) close(ends[1]), keep(s->path, ends[0]);
+    close(ends[0]);
+    s->alive = ends[1];
+    return IQ_OK;
+}
+
+static void scratch_end(struct scratch *s)
+{
+    close(s->alive);
+    while (s->keeper > 0 && waitpid(s->keeper, NULL, 0) < 0 && errno == EINTR) {}
+    scratch_remove(s->path); /* where there was no process to do it */
+}
+
 int iq_replay_run(struct iq_incident *incident, const struct iq_replay_options *options,
                   struct iq_replay *out, struct iq_err *err)
 {
     struct iq_replay_options o = *options;
     struct job j = {.incident = incident, .options = &o, .out = out};
-    char scratch[4096];
+    struct scratch scratch;
     *out = (struct iq_replay){.incident = incident};
     out->arm = calloc(incident->n_arms, sizeof *out->arm);
     out->golden = calloc(incident->n_sets, sizeof *out->golden);
@@ -138,12 +172,12 @@ int iq_replay_run(struct iq_incident *incident, const struct iq_replay_options *
         return iq_fail(err, IQ_MEMORY, "no memory for %u arms", incident->n_arms);
     }
     if (!options->store) {
-        IQ_TRY(scratch_make(scratch, sizeof scratch, err));
-        o.store = scratch;
+        IQ_TRY(scratch_make(&scratch, err));
+        o.store = scratch.path;
     }
     int status = run_all(&j, err);
     iq_store_close(j.store);
-    if (!options->store) scratch_remove(scratch);
+    if (!options->store) scratch_end(&scratch);
     return status;
 }
 

@@ -12,7 +12,7 @@
 
 struct iq_replay_options {
     const char *model; /* path */
-    const char *store; /* folder, made if it is not there; NULL: a temporary one, removed at the end */
+    const char *store; /* folder, made if it is not there; NULL: one that is gone when this process ends */
     /* Called after each arm, with its index; may be NULL. */
     void (*told)(void *self, unsigned arm);
     void *self;

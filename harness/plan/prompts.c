@@ -8,6 +8,8 @@
 
 enum { PROMPTS_MAX = 1 << 20, PROMPT_NOW = 1767225600 /* 2026-01-01, for templates that ask the time */ };
 #define FILE_MAX ((size_t)1 << 30)
+/* 1e-6, less what its float loses in the nine digits of a record (9.99999997e-07), which must be read again. */
+#define LEAST_TOP_P 9.9999999e-7
 
 static const char *const fields[] = {"id",      "messages",    "prompt",      "ids",    "max_tokens",
                                      "seed",    "temperature", "top_k",       "top_p",  "min_p",
@@ -41,7 +43,7 @@ static int read_params(const cJSON *line, const char *where, const struct iq_pro
     IQ_TRY(iq_json_u64_opt(line, "seed", 0, (uint64_t)1 << 53, where, &seed, err));
     IQ_TRY(iq_json_f64_opt(line, "temperature", 0, 100, where, &temperature, err));
     IQ_TRY(iq_json_u64_opt(line, "top_k", 0, 1 << 22, where, &top_k, err));
-    IQ_TRY(iq_json_f64_opt(line, "top_p", 1e-6, 1, where, &top_p, err));
+    IQ_TRY(iq_json_f64_opt(line, "top_p", LEAST_TOP_P, 1, where, &top_p, err));
     IQ_TRY(iq_json_f64_opt(line, "min_p", 0, 1, where, &min_p, err));
     IQ_TRY(iq_json_u64_opt(line, "session", 0, UINT32_MAX, where, &session, err));
     IQ_TRY(iq_json_u64_opt(line, "arrive_ms", 0, (uint64_t)1 << 40, where, &arrive_ms, err));

@@ -18,12 +18,13 @@ enum iq_lines { IQ_LINES_NONE, IQ_LINES_JSON, IQ_LINES_TEXT };
 struct iq_trial {
     const char *model;
     struct iq_settings settings;
-    struct iq_prompts *prompts; /* tokenised by the trial */
-    const struct iq_plan *plan; /* NULL: golden */
-    const char *golden;         /* run id that it will be compared with, or NULL */
-    const cJSON *trajectory;    /* recorded steps to follow, or NULL */
-    enum iq_lines lines;        /* what iq_trial_events.line gets, per request as it ends */
-    bool want_trajectory;       /* events.trajectory is called at the end */
+    struct iq_prompts *prompts;  /* tokenised by the trial */
+    const struct iq_plan *plan;  /* NULL: golden */
+    const char *golden;          /* run id that it will be compared with, or NULL */
+    const cJSON *trajectory;     /* recorded steps to follow, or NULL */
+    const char *trajectory_name; /* its file, for errors */
+    enum iq_lines lines;         /* what iq_trial_events.line gets, per request as it ends */
+    bool want_trajectory;        /* events.trajectory is called at the end */
 };
 
 struct iq_trial_events {

@@ -88,6 +88,7 @@ static int open_engine(struct trial *t, struct iq_err *err)
     iq_settings_engine(&t->spec->settings, &c);
     /* Its steps are those of all requests. What is left of a record is run in any batches: golden bits stay the same. */
     if (t->n == t->spec->prompts->n) c.trajectory = t->spec->trajectory;
+    c.trajectory_name = t->spec->trajectory_name;
     IQ_TRY(iq_engine_open(t->model, &c, t->request, t->n, &t->engine, err));
     t->wire_sink = iq_wire_sink(t->wire);
     t->sink = (struct iq_sink){t, on_row, on_position, on_fired, on_done};

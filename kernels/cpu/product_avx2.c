@@ -3,11 +3,13 @@
 #include "kernels/op.h"
 #include "kernels/tables.h"
 
-#define v_half(p)       _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p)))
-#define v_i8(p)         _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p))))
-#define v_bf16(d, odd)  ((vf)((odd) ? (d)&0xffff0000u : (d) << 16))
-#define v_nibble(d, i)  _mm256_cvtepi32_ps((__m256i)((d) >> 4 * (i)&15u))
-#define v_nibble8(d, i) v_sub(v_nibble(d, i), v_set1(8.0f))
+#define v_half(p)           _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p)))
+#define v_i8(p)             _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p))))
+#define v_bf16(d, odd)      ((vf)((odd) ? (d)&0xffff0000u : (d) << 16))
+#define v_nibble(d, i)      _mm256_cvtepi32_ps((__m256i)((d) >> 4 * (i)&15u))
+#define v_nibble8(d, i)     v_sub(v_nibble(d, i), v_set1(8.0f))
+#define v_hold(d)           (d)
+#define v_fma_from(a, p, c) v_fma(a, v_set1(*(p)), c)
 
 /* 16 registers. */
 #define ALONE_V(F, R)   ((R) == 1 ? 4 : 2)

@@ -55,7 +55,7 @@ static int check(const void *args, struct iq_err *err)
             if (!(size < (a->act == IQ_ACT_F16 ? 65504.0 : 0x1p127))) continue; /* overflow is not disorder */
             if (!(fabs(y - sum) <= bound))
                 return iq_fail(err, IQ_MISMATCH,
-                               "all_reduce: row %u element %u: found %.9g, expected %.9g within %.3g in any "
+                               "row %u element %u: found %.9g, expected %.9g within %.3g in any "
                                "order of the sum",
                                r, i, y, sum, bound);
         }

@@ -71,11 +71,10 @@ static int check(const void *args, struct iq_err *err)
             const float *in = point == 0 ? a->k + r * a->ldk : a->v + r * a->ldv;
             for (uint32_t i = 0; i < a->kv_heads * dim; i++)
                 if (memcmp(&in[i], element(a, point, block, slot, i / dim, i % dim), sizeof(float)))
-                    return iq_fail(
-                        err, IQ_MISMATCH,
-                        "kv_write: %s of row %u, head %u, element %u: block %u slot %u holds other "
-                        "bits than were written",
-                        point == 0 ? "k" : "v", r, i / dim, i % dim, block, slot);
+                    return iq_fail(err, IQ_MISMATCH,
+                                   "%s of row %u, head %u, element %u: block %u slot %u holds other "
+                                   "bits than were written",
+                                   point == 0 ? "k" : "v", r, i / dim, i % dim, block, slot);
         }
     }
     return IQ_OK;

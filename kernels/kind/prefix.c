@@ -49,16 +49,16 @@ static int check(const void *args, struct iq_err *err)
 {
     const struct iq_prefix *a = args;
     if (*a->hits > a->wanted)
-        return iq_fail(err, IQ_MISMATCH, "prefix: request %u: %u hits, expected at most %u", a->request,
-                       *a->hits, a->wanted);
+        return iq_fail(err, IQ_MISMATCH, "request %u: %u hits, expected at most %u", a->request, *a->hits,
+                       a->wanted);
     for (uint32_t i = 0; i < a->wanted; i++) {
         if (i < *a->hits && !holds(a, a->key[i], a->blocks[i]))
             return iq_fail(err, IQ_MISMATCH,
-                           "prefix: request %u: block %u, handed out as number %u, is not cached "
+                           "request %u: block %u, handed out as number %u, is not cached "
                            "under the prompt's key",
                            a->request, a->blocks[i], i);
         if (i >= *a->hits && a->blocks[i] != UINT32_MAX)
-            return iq_fail(err, IQ_MISMATCH, "prefix: request %u: block %u stands behind the run of %u hits",
+            return iq_fail(err, IQ_MISMATCH, "request %u: block %u stands behind the run of %u hits",
                            a->request, a->blocks[i], *a->hits);
     }
     return IQ_OK;

@@ -38,18 +38,17 @@ static int check(const void *args, struct iq_err *err)
     for (uint32_t r = 0; r < a->rows; r++) {
         uint32_t token = a->token[r];
         if (token >= a->vocab)
-            return iq_fail(err, IQ_MISMATCH, "sample: row %u: token %u, expected one below %u", r, token,
-                           a->vocab);
+            return iq_fail(err, IQ_MISMATCH, "row %u: token %u, expected one below %u", r, token, a->vocab);
         float logit = a->logits[r * a->ld + token];
         if (logit != logit)
-            return iq_fail(err, IQ_MISMATCH, "sample: row %u: the logit of token %u is NaN", r, token);
+            return iq_fail(err, IQ_MISMATCH, "row %u: the logit of token %u is NaN", r, token);
         uint32_t allowed = a->temperature[r] > 0 ? a->top_k[r] : 1;
         if (allowed == 0) continue;
         bool found = false;
         for (uint32_t i = 0; i < allowed && i < a->k; i++) found |= a->ids[(size_t)r * a->k + i] == token;
         if (!found)
-            return iq_fail(err, IQ_MISMATCH, "sample: row %u: token %u is not among the first %u candidates",
-                           r, token, allowed);
+            return iq_fail(err, IQ_MISMATCH, "row %u: token %u is not among the first %u candidates", r,
+                           token, allowed);
     }
     return IQ_OK;
 }

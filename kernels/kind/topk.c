@@ -49,15 +49,15 @@ static int check_row(const struct iq_topk *a, uint32_t r, struct iq_err *err)
     const uint32_t *ids = a->ids + (size_t)r * a->k;
     for (uint32_t i = 0; i < a->k; i++) {
         if (ids[i] >= a->vocab)
-            return iq_fail(err, IQ_MISMATCH, "topk: row %u candidate %u: id %u, expected one below %u", r, i,
+            return iq_fail(err, IQ_MISMATCH, "row %u candidate %u: id %u, expected one below %u", r, i,
                            ids[i], a->vocab);
         float logit = x[ids[i]];
         if (memcmp(&values[i], &logit, sizeof logit) && (values[i] == values[i] || logit == logit))
-            return iq_fail(err, IQ_MISMATCH, "topk: row %u candidate %u: value %.9g, but logit %u is %.9g", r,
-                           i, values[i], ids[i], logit);
+            return iq_fail(err, IQ_MISMATCH, "row %u candidate %u: value %.9g, but logit %u is %.9g", r, i,
+                           values[i], ids[i], logit);
         if (i > 0 && iq__topk_entry(x[ids[i - 1]], ids[i - 1]) >= iq__topk_entry(logit, ids[i]))
             return iq_fail(err, IQ_MISMATCH,
-                           "topk: row %u: candidate %u (id %u, %.9g) stands behind id %u (%.9g) but is not "
+                           "row %u: candidate %u (id %u, %.9g) stands behind id %u (%.9g) but is not "
                            "after it in order",
                            r, i, ids[i], logit, ids[i - 1], x[ids[i - 1]]);
     }
@@ -69,14 +69,14 @@ static int check_row(const struct iq_topk *a, uint32_t r, struct iq_err *err)
         uint64_t entry = iq__topk_entry(x[i], i);
         if (entry < first)
             return iq_fail(err, IQ_MISMATCH,
-                           "topk: row %u: the largest logit is not among the candidates: id %u "
+                           "row %u: the largest logit is not among the candidates: id %u "
                            "(%.9g) beats id %u (%.9g)",
                            r, i, x[i], ids[0], x[ids[0]]);
         inside += entry <= last;
     }
     if (inside != a->k)
         return iq_fail(err, IQ_MISMATCH,
-                       "topk: row %u: %u logits are at least as good as the last of %u candidates: some were "
+                       "row %u: %u logits are at least as good as the last of %u candidates: some were "
                        "left out",
                        r, inside, a->k);
     return IQ_OK;

@@ -18,8 +18,9 @@ EOF
     PATH=$PWD/bin:$PATH
 }
 
-# A sanitizer's shadow memory needs more address space than this.
-sanitized() { ! (ulimit -v 4000000 && "$INQUEST" --version) > /dev/null 2>&1; }
+# A sanitizer's shadow memory needs more address space than this. The inner shell must not be replaced by the binary
+# (`|| exit`): the outer one would report the abort on a standard error that nothing redirects.
+sanitized() { ! (ulimit -v 4000000 && "$INQUEST" --version || exit 1) > /dev/null 2>&1; }
 
 # small_model PATH [KEY=VALUE ...]: a random model, see tests/files/make_model_main.c.
 small_model() { "${MAKE_MODEL:?the path of make_model}" "$@"; }

@@ -21,4 +21,6 @@ mkfifo pipe
 : < pipe
 wait
 echo "$(cat rc) $(cat err)"
+(trap '' XFSZ && ulimit -f 0 && run --save-trajectory t.json 2>&1 > /dev/null || :) | cat
+[ ! -e t.json ] || echo "t.json was left behind"
 refused 'no/such/file: cannot be written: No such file' run --save-trajectory no/such/file

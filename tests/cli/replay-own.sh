@@ -35,5 +35,6 @@ good, bad = json.load(open("json")), json.load(open("false"))
 assert good["held"] is True and bad["held"] is False
 assert [a["held"] for a in bad["arms"]] == [False, True, True]
 assert bad["arms"][0]["predictions"][0] == {"field": "label", "expected": "benign", "found": "wrong", "held": False}
-assert good["arms"][0]["finding"]["label"] == "wrong" and good["postmortem"].startswith("verdict    wrong")
+assert good["arms"][0]["finding"]["label"] == "wrong" and good["postmortem"].startswith("verdict    wrong (silent data corruption): topk: coarse_bin on exact data")
+assert good["arms"][0]["finding"]["guilty"][0]["vitro"]["evidence"].startswith("coarse_bin on exact data: row ")
 EOF

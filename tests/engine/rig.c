@@ -1,6 +1,7 @@
 #include "tests/engine/rig.h"
 
 #include "kernels/base/rng.h"
+#include "tests/files/scratch.h"
 
 #include <check.h>
 #include <math.h>
@@ -41,6 +42,30 @@ struct iq_model *iq_rig_model(const char *path, uint32_t tp)
     ck_assert_msg(status == IQ_OK, "%s", err.text);
     return m;
 }
+
+/* ---- references ---- */
+
+const char *iq_rig_data(const char *name)
+{
+    static char path[4096];
+    const char *dir = getenv("IQ_TEST_DATA");
+    snprintf(path, sizeof path, "%s/%s", dir ? dir : "tests/data", name);
+    return path;
+}
+
+uint32_t iq_rig_lines(const char *name, cJSON **line, uint32_t most)
+{
+    struct iq_err err = {0};
+    size_t len;
+    uint32_t n = 0;
+    char *text = iq_slurp(iq_rig_data(name), &len);
+    for (char *at = strtok(text, "\n"); at && n < most; at = strtok(NULL, "\n"), n++)
+        ck_assert_msg(iq_json_parse(at, strlen(at), name, &line[n], &err) == IQ_OK, "%s", err.text);
+    free(text);
+    return n;
+}
+
+double iq_rig_number(const cJSON *list, int i) { return cJSON_GetArrayItem(list, i)->valuedouble; }
 
 /* ---- requests ---- */
 

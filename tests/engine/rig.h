@@ -15,6 +15,12 @@ uint32_t iq_rig_only_case(void);
 const char *iq_rig_real_model(void);
 struct iq_model *iq_rig_model(const char *path, uint32_t tp);
 
+/* The lines of a file of JSON lines in tests/data, `most` of them; the caller frees each. */
+uint32_t iq_rig_lines(const char *name, cJSON **line, uint32_t most);
+/* The path of a file in tests/data, until the next call. */
+const char *iq_rig_data(const char *name);
+double iq_rig_number(const cJSON *list, int i); /* the i-th item */
+
 struct iq_rig_set {
     struct iq_request *request; /* (n) */
     uint32_t n;

@@ -5,13 +5,13 @@
  *   test_architectures --write DIR     the folders that make_reference.py reads, with each prompt in prompt.json
  *
  * Errors are held to the bound that rig.h derives. */
+#include "tests/check_main.h"
 #include "tests/engine/rig.h"
 #include "tests/files/make_model.h"
 #include "tests/files/scratch.h"
 
 #include "kernels/base/json.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,24 +100,16 @@ static void run(struct iq_rig *g, const struct iq_model *m, const uint32_t *ids,
 
 static cJSON *reference(const char *name)
 {
-    struct iq_err err = {0};
-    const char *dir = getenv("IQ_TEST_DATA");
-    char path[4096];
-    size_t len;
-    cJSON *found = NULL;
-    snprintf(path, sizeof path, "%s/engine/architectures.jsonl", dir ? dir : "tests/data");
-    char *text = iq_slurp(path, &len);
-    for (char *line = strtok(text, "\n"); line && !found; line = strtok(NULL, "\n")) {
-        ck_assert_msg(iq_json_parse(line, strlen(line), path, &found, &err) == IQ_OK, "%s", err.text);
-        const cJSON *n = cJSON_GetObjectItemCaseSensitive(found, "name");
-        if (strcmp(n->valuestring, name)) iq_json_free(found), found = NULL;
-    }
-    free(text);
+    cJSON *line[EXAMPLES], *found = NULL;
+    uint32_t n = iq_rig_lines("engine/architectures.jsonl", line, EXAMPLES);
+    for (uint32_t i = 0; i < n; i++)
+        if (!found && !strcmp(cJSON_GetObjectItemCaseSensitive(line[i], "name")->valuestring, name))
+            found = line[i];
+        else
+            iq_json_free(line[i]);
     ck_assert_msg(found != NULL, "%s: no reference; run tests/engine/make_reference.py", name);
     return found;
 }
-
-static double number(const cJSON *list, int i) { return cJSON_GetArrayItem(list, i)->valuedouble; }
 
 START_TEST(logits_are_those_of_transformers)
 {
@@ -133,24 +125,24 @@ START_TEST(logits_are_those_of_transformers)
     const struct iq_output *o = iq_rig_output(&g, 0);
     cJSON *ref = reference(x->name);
     const cJSON *top = cJSON_GetObjectItemCaseSensitive(ref, "top"), *greedy, *pair;
-    double worst = 0, bound = iq_rig_logit_bound(&m->config, TOKENS, fabs(number(top->child, 1)));
+    double worst = 0, bound = iq_rig_logit_bound(&m->config, TOKENS, fabs(iq_rig_number(top->child, 1)));
     cJSON_ArrayForEach(pair, top)
     {
         double error = INFINITY;
         for (uint32_t i = 0; i < o->top; i++)
-            if (o->top_id[i] == (uint32_t)number(pair, 0))
-                error = fabs((double)o->top_logit[i] - number(pair, 1));
+            if (o->top_id[i] == (uint32_t)iq_rig_number(pair, 0))
+                error = fabs((double)o->top_logit[i] - iq_rig_number(pair, 1));
         worst = error > worst ? error : worst;
     }
     printf("%s: worst logit %.2g off, bound %.2g (largest logit %.3g)\n", x->name, worst, bound,
-           number(top->child, 1));
+           iq_rig_number(top->child, 1));
     ck_assert_msg(worst <= bound, "%s: logits off by %g, bound %g", x->name, worst, bound);
     greedy = cJSON_GetObjectItemCaseSensitive(ref, "greedy");
     for (int i = 0; i < cJSON_GetArraySize(greedy); i++) {
-        double margin = number(cJSON_GetArrayItem(greedy, i), 1);
+        double margin = iq_rig_number(cJSON_GetArrayItem(greedy, i), 1);
         if (margin < 2 * bound) break;
-        ck_assert_msg(o->ids[TOKENS + i] == (uint32_t)number(cJSON_GetArrayItem(greedy, i), 0), "%s: step %d",
-                      x->name, i);
+        ck_assert_msg(o->ids[TOKENS + i] == (uint32_t)iq_rig_number(cJSON_GetArrayItem(greedy, i), 0),
+                      "%s: step %d", x->name, i);
     }
     iq_json_free(ref);
     iq_rig_close(&g);
@@ -223,9 +215,5 @@ int main(int argc, char **argv)
     tcase_add_loop_test(c, logits_are_those_of_transformers, 0, EXAMPLES);
     tcase_add_loop_test(c, a_gguf_file_is_the_same_model_as_the_folder, 0, 4);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

@@ -1,10 +1,10 @@
 /* The invariance property in depth: SmolLM2's 30 layers, weights of Q4_1, 3 KV groups, 12 units of FFN. Golden runs at
  * batch 1; each trial says what it turns and proves that it was at work. */
+#include "tests/check_main.h"
 #include "tests/engine/rig.h"
 
 #include "kernels/ops/kv.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -109,9 +109,5 @@ int main(void)
     tcase_add_checked_fixture(c, open_all, close_all);
     tcase_add_test(c, a_request_has_one_chain_however_it_is_run);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

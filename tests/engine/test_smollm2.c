@@ -2,26 +2,17 @@
  * project; 9 significant digits).
  *
  * Errors are held to the bound that rig.h derives: 2 sqrt(n) u, n the roundings on the longest path. */
+#include "tests/check_main.h"
 #include "tests/engine/rig.h"
-#include "tests/files/scratch.h"
 
 #include "kernels/base/json.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PROMPTS = 8, STEPS = 48, TOP = 24, LAYERS_MAX = 64, FIRST = 4 };
-
-static const char *data(const char *name)
-{
-    static char path[4096];
-    const char *dir = getenv("IQ_TEST_DATA");
-    snprintf(path, sizeof path, "%s/smollm2/%s", dir ? dir : "tests/data", name);
-    return path;
-}
 
 /* ---- the reference ---- */
 
@@ -47,20 +38,14 @@ static const cJSON *member(const cJSON *obj, const char *key)
     return m;
 }
 
-static uint32_t load_references(struct reference *ref)
+static void load_references(struct reference *ref)
 {
-    struct iq_err err = {0};
-    size_t len, n = 0;
-    char *text = iq_slurp(data("logits.jsonl"), &len);
-    for (char *line = strtok(text, "\n"); line && n < PROMPTS; line = strtok(NULL, "\n"), n++) {
-        struct reference *r = &ref[n];
-        ck_assert_msg(iq_json_parse(line, strlen(line), "logits.jsonl", &r->json, &err) == IQ_OK, "%s",
-                      err.text);
-        r->name = member(r->json, "name")->valuestring;
-        r->ids = id_list(member(r->json, "ids"), &r->n_ids);
+    cJSON *line[PROMPTS];
+    ck_assert_uint_eq(iq_rig_lines("smollm2/logits.jsonl", line, PROMPTS), PROMPTS);
+    for (int i = 0; i < PROMPTS; i++) {
+        ref[i] = (struct reference){.json = line[i], .name = member(line[i], "name")->valuestring};
+        ref[i].ids = id_list(member(line[i], "ids"), &ref[i].n_ids);
     }
-    free(text);
-    return (uint32_t)n;
 }
 
 /* ---- what the engine says of it ---- */
@@ -102,7 +87,7 @@ static void close_model(void) { iq_model_close(model); }
 static void run_references(void)
 {
     static struct iq_request request[PROMPTS];
-    ck_assert_uint_eq(load_references(reference), PROMPTS);
+    load_references(reference);
     for (uint32_t i = 0; i < PROMPTS; i++)
         request[i] = (struct iq_request){.index = i,
                                          .id = reference[i].name,
@@ -120,8 +105,6 @@ static void run_references(void)
     rig.also = (struct iq_sink){.self = &capture, .row = on_row};
     iq_rig_go(&rig);
 }
-
-static double number(const cJSON *list, int i) { return cJSON_GetArrayItem(list, i)->valuedouble; }
 
 static void check_greedy(const struct reference *r, const struct iq_output *o, uint32_t *equal, double *worst)
 {
@@ -154,12 +137,12 @@ static double check_top(const struct reference *r, const struct iq_output *o, do
     cJSON_ArrayForEach(pair, member(r->json, "top"))
     {
         double error = INFINITY;
-        if (bound == 0) bound = iq_rig_logit_bound(&model->config, r->n_ids, fabs(number(pair, 1)));
+        if (bound == 0) bound = iq_rig_logit_bound(&model->config, r->n_ids, fabs(iq_rig_number(pair, 1)));
         for (uint32_t i = 0; i < o->top; i++)
-            if (o->top_id[i] == (uint32_t)number(pair, 0))
-                error = fabs((double)o->top_logit[i] - number(pair, 1));
-        ck_assert_msg(error <= bound, "%s: logit of %g off by %g, bound %g", r->name, number(pair, 0), error,
-                      bound);
+            if (o->top_id[i] == (uint32_t)iq_rig_number(pair, 0))
+                error = fabs((double)o->top_logit[i] - iq_rig_number(pair, 1));
+        ck_assert_msg(error <= bound, "%s: logit of %g off by %g, bound %g", r->name, iq_rig_number(pair, 0),
+                      error, bound);
         *absolute = error > *absolute ? error : *absolute;
         worst = error / bound > worst ? error / bound : worst;
     }
@@ -177,7 +160,7 @@ static double check_layers(const struct reference *r, uint32_t i)
         double bound = (iq_rig_bound(iq_rig_roundings(&model->config, l + 1, r->n_ids)) + 5e-9) *
                        l2; /* and nine digits */
         for (int k = 0; k < FIRST; k++) {
-            double off = fabs((double)capture.first[i][l][k] - number(member(layer, "first"), k));
+            double off = fabs((double)capture.first[i][l][k] - iq_rig_number(member(layer, "first"), k));
             ck_assert_msg(off <= bound, "%s layer %u: value %d off by %g, bound %g", r->name, l, k, off,
                           bound);
             worst = off / bound > worst ? off / bound : worst;
@@ -216,7 +199,8 @@ START_TEST(perplexity_is_the_reference_s_to_five_digits)
     cJSON *all;
     const cJSON *text;
     double worst = 0;
-    ck_assert_msg(iq_json_load(data("perplexity.json"), 1 << 20, &all, &err) == IQ_OK, "%s", err.text);
+    ck_assert_msg(iq_json_load(iq_rig_data("smollm2/perplexity.json"), 1 << 20, &all, &err) == IQ_OK, "%s",
+                  err.text);
     cJSON_ArrayForEach(text, all)
     {
         uint32_t n;
@@ -231,7 +215,7 @@ START_TEST(perplexity_is_the_reference_s_to_five_digits)
         const double *nll = iq_rig_output(&rig, 0)->nll;
         /* Each token's error: of its logit and of the largest, both below twice the bound of a logit of 32. */
         for (uint32_t i = 1; i < n; i++) {
-            double error = fabs(nll[i] - number(member(text, "nll"), (int)i - 1));
+            double error = fabs(nll[i] - iq_rig_number(member(text, "nll"), (int)i - 1));
             double bound = 2 * iq_rig_logit_bound(&model->config, i, 32) + 5e-7;
             ck_assert_msg(error <= bound, "token %u: %g nats off, bound %g", i, error, bound);
             worst = error > worst ? error : worst;
@@ -260,9 +244,5 @@ int main(void)
     tcase_add_test(c, greedy_tokens_logits_and_residual_norms_are_the_reference_s);
     tcase_add_test(c, perplexity_is_the_reference_s_to_five_digits);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return check_main(s);
 }

@@ -82,7 +82,7 @@ bool iq_edit(const char *path, const char *from, const char *to)
 
 void iq_limit_memory(size_t bytes)
 {
-#ifndef __SANITIZE_ADDRESS__
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* their shadows need more */
     struct rlimit limit = {bytes, bytes};
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
 #else

@@ -16,7 +16,8 @@ void iq_spill(const char *path, const void *bytes, size_t n);
 /* Replaces the first occurrence of `from` in a text file; false if there is none. */
 bool iq_edit(const char *path, const char *from, const char *to);
 
-/* Caps the address space, so that memory that the file does not justify fails; nothing under ASan, which needs it. */
+/* Caps the address space, so that memory that the file does not justify fails; nothing under ASan and TSan,
+ * which need it. */
 void iq_limit_memory(size_t bytes);
 
 #endif

@@ -158,6 +158,27 @@ START_TEST(a_zeroed_meta_page_is_an_error)
 }
 END_TEST
 
+START_TEST(a_tree_that_hangs_on_a_meta_page_is_an_error)
+{
+    enum {
+        ROOT = 16 + 24 + 40,
+        TREE = 48
+    }; /* page header, what stands before the trees, before a tree's root */
+    for (size_t tree = 0; tree < 2; tree++)
+        for (uint64_t root = 0; root < 2; root++) {
+            char *copy = malloc(image_len);
+            memcpy(copy, image, image_len);
+            for (size_t p = 0; p < 2; p++) memcpy(copy + p * PAGE + ROOT + tree * TREE, &root, sizeof root);
+            write_image(copy, image_len);
+            free(copy);
+            ck_assert(!survives(true, "root", tree, root));
+        }
+    struct iq_store *s;
+    ck_assert_int_eq(iq_store_open(dir.store, NULL, &s, &err), IQ_FORMAT);
+    ck_assert_msg(strstr(err.text, "a pointer leads out of the store") != NULL, "%s", err.text);
+}
+END_TEST
+
 START_TEST(random_bits_never_kill_the_process)
 {
     uint64_t seed = scratch_seed(), errors = 0;
@@ -237,6 +258,7 @@ int main(void)
     tcase_add_test(t, a_cut_file_is_an_error_at_every_length);
     tcase_add_test(t, a_zeroed_page_is_seen_unless_nothing_uses_it);
     tcase_add_test(t, a_zeroed_meta_page_is_an_error);
+    tcase_add_test(t, a_tree_that_hangs_on_a_meta_page_is_an_error);
     tcase_add_test(t, random_bits_never_kill_the_process);
     tcase_add_test(t, random_pages_swapped_or_filled_never_kill_the_process);
     tcase_add_test(t, another_format_version_is_refused_by_name);

@@ -213,15 +213,6 @@ START_TEST(malformed_specifications_are_refused_by_name)
 }
 END_TEST
 
-START_TEST(kinds_are_found_by_their_names)
-{
-    for (int k = 0; k < IQ_ROTARY_KINDS; k++)
-        ck_assert_int_eq(iq_rotary_kind_find(iq_rotary_kind_name((uint32_t)k)), k);
-    ck_assert_int_eq(iq_rotary_kind_find("su"), -1);
-    ck_assert_str_eq(iq_rotary_kind_name(99), "?");
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("rotary");
@@ -236,7 +227,6 @@ int main(void)
     tcase_add_test(tc, explicit_factors_divide_the_frequencies);
     tcase_add_test(tc, length_alone_decides_where_transformers_asks_the_longest_sequence);
     tcase_add_test(tc, malformed_specifications_are_refused_by_name);
-    tcase_add_test(tc, kinds_are_found_by_their_names);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
