@@ -1,6 +1,8 @@
 /* A step of the engine: prefix hits, rows, forward, what the rows predict. */
 #include "engine/engine_state.h"
 
+#include "kernels/tensor_core/block.h"
+
 #include <math.h>
 #include <string.h>
 #if defined __SSE__
@@ -304,6 +306,9 @@ struct iq_digest iq_engine_contract(const struct iq_engine *e)
     iq_buf_printf(&text, "ieee %d unit %d %u chunk %d keys %d lanes %d act %d kv f32 rotary %s",
                   IQ_CONTRACT_VERSION, IQ_UNIT, m->attn_unit, IQ_CHUNK, IQ_KEY_CHUNK, IQ_VECTOR_LANES,
                   e->config.act, rotary);
+    char products[80];
+    if (e->config.products)
+        iq_buf_printf(&text, " products %s", iq_tc_arithmetic(e->config.products, products, sizeof products));
     for (int op = 0; op < IQ_OPS; op++) {
         iq_buf_printf(&text, " %s:%s", iq_op_name((unsigned)op), iq_op_kind((enum iq_op_id)op)->name);
         for (const char *const *p = iq_op_points((enum iq_op_id)op); *p; p++) iq_buf_printf(&text, ".%s", *p);

@@ -28,7 +28,9 @@ struct iq_engine_config {
     bool prefix_cache;
     bool captured; /* pad decode-only steps to 1, 2, 4, 8, 16 ... rows, as captured graphs have them */
     enum iq_act act;
-    const char *isa;     /* highest instruction set to use, NULL: the best here */
+    const char *isa; /* highest instruction set to use, NULL: the best here */
+    /* Tensor-core products that every matmul uses ("sm90", "sm90-f16" ...); NULL: the golden ones, contract `ieee`. */
+    const char *products;
     enum iq_level level; /* what is digested; the sink decides what is kept */
     bool untraced;       /* nothing is digested at all: outputs have no chain (benchmarks) */
     uint32_t top; /* candidates that the top-k op returns, at least IQ_TOP: one number for the whole run */

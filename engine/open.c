@@ -99,7 +99,11 @@ static int set_golden(struct iq_engine *e, struct iq_err *err)
         const struct iq_kind *kind = iq_op_kind((enum iq_op_id)op);
         IQ_TRY(iq_slots_golden(e->slots, iq_variant_golden(kind->name, e->config.isa), err));
     }
-    return IQ_OK;
+    const char *products = e->config.products;
+    if (!products) return IQ_OK;
+    const struct iq_variant *v = iq_variant_products(products, e->config.isa);
+    if (!v) return iq_fail(err, IQ_NOT_FOUND, "products: \"%s\" is not known", products);
+    return iq_slots_arithmetic(e->slots, v, err);
 }
 
 static int open_parts(struct iq_engine *e, struct iq_err *err)

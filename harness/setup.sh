@@ -10,6 +10,7 @@ setup_stop() { setup_say "$*"; exit 2; }
 setup_needs() {
     cat << 'LIST'
 gcc cmd gcc
+g++ cmd g++
 libc6-dev file /usr/include/stdio.h
 cmake cmd cmake
 ninja-build cmd ninja

@@ -13,6 +13,8 @@
 #ifndef IQ_ARITH_H
 #define IQ_ARITH_H
 
+#include "kernels/base/device.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,12 +28,6 @@ enum {
     IQ_KEY_CHUNK = 256,  /* keys in an attention chunk, at absolute multiples */
     IQ_VECTOR_LANES = 32 /* strided lanes of a vector sum */
 };
-
-#ifdef __CUDACC__
-#define IQ_HD static __host__ __device__ inline
-#else
-#define IQ_HD static inline __attribute__((unused))
-#endif
 
 /* fma, root: one instruction where the processor has it, libm's correctly rounded function elsewhere. */
 #ifdef __CUDA_ARCH__

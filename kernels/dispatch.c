@@ -63,18 +63,34 @@ struct iq_slot *iq_slots_at(struct iq_slots *s, enum iq_op_id op, uint32_t layer
     return &s->slot[((size_t)op * (s->layers + 1) + at) * s->ranks + rank];
 }
 
-int iq_slots_golden(struct iq_slots *s, const struct iq_variant *v, struct iq_err *err)
+static void set_variant(struct iq_slots *s, const struct iq_variant *v)
 {
-    if (!(v->flags & IQ_V_GOLDEN) || (v->flags & IQ_V_COUPLES_ROWS))
-        return iq_fail(err, IQ_ABI, "variant %s of %s can't serve golden: %s", v->name, v->kind,
-                       v->flags & IQ_V_COUPLES_ROWS ? "a row's bits may depend on its neighbours"
-                                                    : "its bits are not the reference's");
     for (size_t i = 0; i < slots_count(s); i++) {
         struct iq_slot *slot = &s->slot[i];
         if (strcmp(slot->kind->name, v->kind)) continue;
         slot->variant = v;
         slot->run = v->supports ? run_supported : v->run;
     }
+}
+
+int iq_slots_golden(struct iq_slots *s, const struct iq_variant *v, struct iq_err *err)
+{
+    if (!(v->flags & IQ_V_GOLDEN) || (v->flags & IQ_V_COUPLES_ROWS))
+        return iq_fail(err, IQ_ABI, "variant %s of %s can't serve golden: %s", v->name, v->kind,
+                       v->flags & IQ_V_COUPLES_ROWS ? "a row's bits may depend on its neighbours"
+                                                    : "its bits are not the reference's");
+    set_variant(s, v);
+    return IQ_OK;
+}
+
+int iq_slots_arithmetic(struct iq_slots *s, const struct iq_variant *v, struct iq_err *err)
+{
+    if (!(v->flags & IQ_V_BENIGN) || (v->flags & IQ_V_COUPLES_ROWS))
+        return iq_fail(err, IQ_ABI, "variant %s of %s can't be an arithmetic of its own: %s", v->name,
+                       v->kind,
+                       v->flags & IQ_V_COUPLES_ROWS ? "a row's bits may depend on its neighbours"
+                                                    : "it is not marked benign");
+    set_variant(s, v);
     return IQ_OK;
 }
 
@@ -208,7 +224,7 @@ static int strike_all(struct iq_exec *x, const struct iq_site *site, const void 
     bool wins[IQ_PICKS] = {false};
     for (uint32_t r = 0; r < rows; r++) {
         int w = winner(pick, n, r);
-        if (w >= 0) wins[w] = !(pick[w].variant->flags & IQ_V_GOLDEN);
+        if (w >= 0) wins[w] = !(pick[w].variant->flags & slot->variant->flags & IQ_V_GOLDEN);
     }
     size_t stride = row_bytes(slot->kind, args);
     for (int i = 0; i < n; i++) {

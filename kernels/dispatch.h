@@ -39,7 +39,7 @@ struct iq_pick {
 enum { IQ_PICKS = 8 };
 
 /* Chooses picks for a call; host predicates only. In each row the last pick that covers it wins; a golden variant that
- * wins (a workaround) leaves golden's bits there. Returns their number, at most
+ * wins (a workaround) leaves golden's bits there (over another arithmetic it runs). Returns their number, at most
  * IQ_PICKS, or -(an iq_status). */
 struct iq_selector {
     void *self;
@@ -63,6 +63,9 @@ void iq_slots_close(struct iq_slots *);
 struct iq_slot *iq_slots_at(struct iq_slots *, enum iq_op_id op, uint32_t layer, uint32_t rank);
 /* Sets golden's variant of a kind in every slot; IQ_ABI if it is not marked golden or couples rows. */
 int iq_slots_golden(struct iq_slots *, const struct iq_variant *, struct iq_err *);
+/* The same for another arithmetic, of which the contract id must tell: IQ_ABI if the variant is not benign or couples
+ * rows. */
+int iq_slots_arithmetic(struct iq_slots *, const struct iq_variant *, struct iq_err *);
 /* Between steps. NULL disarms. The selector and the tap are borrowed. */
 void iq_slots_arm(struct iq_slots *, const struct iq_selector *);
 void iq_slots_tap(struct iq_slots *, const struct iq_tap *);

@@ -58,6 +58,8 @@ struct iq_variant {
     bool (*usable)(void);                                       /* NULL: on every machine (CPU features) */
     const struct iq_param *params;                              /* name NULL ends; NULL if none */
     size_t params_size, state_size; /* state: zeroed when armed, one per pick and slot */
+    const char *what;               /* one line for listings, of wrong and benign ones */
+    const char *needs;              /* what it needs to have an effect; NULL: nothing */
     const char *story, *expect;     /* faulty ones: what really happened; what must break */
 };
 
@@ -77,5 +79,8 @@ const struct iq_variant *iq_variant_find(const char *kind, const char *name);
 const struct iq_variant *iq_variant_at(size_t index); /* for listings; NULL past the end */
 /* The fastest golden variant of a kind that is usable here and not above `isa` ("scalar", "avx2", "avx512", or NULL). */
 const struct iq_variant *iq_variant_golden(const char *kind, const char *isa);
+/* The fastest form of tensor-core products ("sm90", "sm90-f16" ...: kernels/tensor_core) under the same conditions; NULL
+ * if there are no products of this name. */
+const struct iq_variant *iq_variant_products(const char *products, const char *isa);
 
 #endif

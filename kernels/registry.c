@@ -2,6 +2,7 @@
 #include "kernels/op.h"
 #include "kernels/tables.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { VARIANTS_MAX = 1024 };
@@ -15,8 +16,9 @@ static const struct iq_kind *const kinds[] = {
     &iq__kind_temper,   &iq__kind_topk,      &iq__kind_sample,
 };
 
-static const struct iq_variant *const *const tables[] = {iq__variants_matmul, iq__variants_vector,
-                                                         iq__variants_attention, iq__variants_sampling};
+static const struct iq_variant *const *const tables[] = {iq__variants_matmul, iq__variants_tensor_core,
+                                                         iq__variants_vector, iq__variants_attention,
+                                                         iq__variants_sampling};
 
 enum { POINTS_MAX = 17 }; /* and a NULL */
 
@@ -79,13 +81,27 @@ int iq_kernels_register(struct iq_err *err)
     return IQ_OK;
 }
 
+static const char *const order[] = {"scalar", "avx2", "avx512"};
+
 const struct iq_variant *iq_variant_golden(const char *kind, const char *isa)
 {
-    static const char *const order[] = {"scalar", "avx2", "avx512"};
     const struct iq_variant *best = iq_variant_find(kind, "reference");
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         const struct iq_variant *v = iq_variant_find(kind, order[i]);
         if (v && (v->flags & IQ_V_GOLDEN) && (!v->usable || v->usable())) best = v;
+        if (isa && !strcmp(order[i], isa)) break;
+    }
+    return best;
+}
+
+const struct iq_variant *iq_variant_products(const char *products, const char *isa)
+{
+    const struct iq_variant *best = NULL;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "%s.%s", products, order[i]);
+        const struct iq_variant *v = iq_variant_find("matmul", name);
+        if (v && v->usable()) best = v;
         if (isa && !strcmp(order[i], isa)) break;
     }
     return best;

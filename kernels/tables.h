@@ -14,6 +14,7 @@ extern const struct iq_kind iq__kind_topk, iq__kind_sample;
 extern const struct iq_variant *const iq__variants_matmul[]; /* and embed */
 extern const struct iq_variant iq__matmul_reference, iq__matmul_scalar, iq__matmul_avx2, iq__matmul_avx512;
 extern const struct iq_variant iq__embed_reference;
+extern const struct iq_variant *const iq__variants_tensor_core[];
 extern const struct iq_kind iq__kind_matmul, iq__kind_embed;
 
 extern const struct iq_variant *const iq__variants_vector[];

@@ -10,6 +10,11 @@
 
 static const char *const isas[] = {"best", "scalar", "avx2", "avx512", NULL};
 static const char *const dtypes[] = {"f32", "bf16", "f16", NULL};
+static const char *const products[] = {"ieee",
+#define X(id, name, ...) name,
+                                       IQ_TC_PRODUCTS_MAP(X)
+#undef X
+                                           NULL};
 static const char *const levels[] = {
 #define X(name, text) text,
     IQ_LEVEL_MAP(X)
@@ -39,6 +44,7 @@ static const struct setting {
     S(seed, "arrival-seed", NULL, 0, 4294967295.0),
     S(isa, "isa", isas, 0, 0),
     S(dtype, "dtype", dtypes, 0, 0),
+    S(products, "products", products, 0, 0),
     S(positions, "positions", NULL, 0, 16777216),
     S(logits, "logits", NULL, 0, 4194304),
     S(level, "level", levels, 0, 0),
@@ -88,11 +94,7 @@ static int read_one(const cJSON *obj, const struct setting *row, const char *whe
         const char *word = NULL;
         IQ_TRY(iq_json_str_opt(obj, row->key, where, &word, err));
         int i = word ? find_word(row->words, word) : (int)*out;
-        if (i < 0) {
-            const char *near = iq_nearest(word, row->words);
-            return iq_fail(err, IQ_FORMAT, "%s: %s: \"%s\" is not known%s%s%s", where, row->key, word,
-                           near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
-        }
+        if (i < 0) return iq_not_among(row->key, word, row->words, where, IQ_FORMAT, err);
         *out = (uint32_t)i;
     } else {
         uint64_t v = *out;
@@ -159,6 +161,7 @@ void iq_settings_engine(const struct iq_settings *s, struct iq_engine_config *c)
                                    .captured = s->captured,
                                    .act = (enum iq_act)s->dtype,
                                    .isa = s->isa ? isas[s->isa] : NULL,
+                                   .products = s->products ? products[s->products] : NULL,
                                    .level = (enum iq_level)s->level,
                                    .top = s->logits};
 }

@@ -5,18 +5,21 @@
 
 #include "engine/engine.h"
 #include "harness/cli/cli.h"
+#include "kernels/tensor_core/block.h"
 
 struct iq_settings {
     uint32_t threads, tp, batch, chunk, kv_blocks, prefix_min, logits, positions;
     /* Requests per 1,000 seconds of virtual time, as a seeded Poisson process; 0: all at once. */
     uint32_t arrivals;
-    uint32_t seed;                   /* of the arrivals */
-    uint32_t prefix_cache, captured; /* booleans */
-    uint32_t isa, dtype, level;      /* indices of words */
+    uint32_t seed;                        /* of the arrivals */
+    uint32_t prefix_cache, captured;      /* booleans */
+    uint32_t isa, dtype, products, level; /* indices of words */
 };
 
-/* Rows for a command's table of flags: every setting but the level. */
-#define IQ_SETTINGS_FLAGS                                                                                    \
+#define IQ_PRODUCTS_CHOICE(id, name, ...) "|" name
+
+/* Rows for a command's table of flags: the settings of whatever computes with a model. */
+#define IQ_COMPUTE_FLAGS                                                                                     \
     {.name = "threads",                                                                                      \
      .type = IQ_FLAG_INT,                                                                                    \
      .meta = "N",                                                                                            \
@@ -29,18 +32,40 @@ struct iq_settings {
          .lo = 1,                                                                                            \
          .hi = 64,                                                                                           \
          .help = "tensor-parallel ranks, in this process (default 1)"},                                      \
-        {.name = "batch",                                                                                    \
-         .type = IQ_FLAG_INT,                                                                                \
-         .meta = "N",                                                                                        \
-         .lo = 1,                                                                                            \
-         .hi = 4096,                                                                                         \
-         .help = "most requests in a step (default 8)"},                                                     \
         {.name = "chunk",                                                                                    \
          .type = IQ_FLAG_INT,                                                                                \
          .meta = "N",                                                                                        \
          .lo = 0,                                                                                            \
          .hi = 1048576,                                                                                      \
          .help = "most prompt tokens of a request in a step; 0: whole prompts (default 0)"},                 \
+        {.name = "isa",                                                                                      \
+         .type = IQ_FLAG_CHOICE,                                                                             \
+         .meta = "scalar|avx2|avx512",                                                                       \
+         .help = "highest instruction set to use (default: the best here)"},                                 \
+        {.name = "dtype",                                                                                    \
+         .type = IQ_FLAG_CHOICE,                                                                             \
+         .meta = "f32|bf16|f16",                                                                             \
+         .help = "activations are rounded to this type (default f32)"},                                      \
+        {.name = "products",                                                                                 \
+         .type = IQ_FLAG_CHOICE,                                                                             \
+         .meta = "ieee" IQ_TC_PRODUCTS_MAP(IQ_PRODUCTS_CHOICE),                                              \
+         .help = "every matrix product as this GPU's tensor cores make it, in bf16 or, -f16, in half "       \
+                 "precision: another arithmetic, so diff compares only tokens with runs of ieee (default "   \
+                 "ieee)"},                                                                                   \
+    {                                                                                                        \
+        .name = "positions", .type = IQ_FLAG_INT, .meta = "N", .lo = 0, .hi = 16777216,                      \
+        .help = "longest sequence; 0: the model's context, at most 8192 (default 0)"                         \
+    }
+
+/* Every setting but the level. */
+#define IQ_SETTINGS_FLAGS                                                                                    \
+    IQ_COMPUTE_FLAGS,                                                                                        \
+        {.name = "batch",                                                                                    \
+         .type = IQ_FLAG_INT,                                                                                \
+         .meta = "N",                                                                                        \
+         .lo = 1,                                                                                            \
+         .hi = 4096,                                                                                         \
+         .help = "most requests in a step (default 8)"},                                                     \
         {.name = "kv-blocks",                                                                                \
          .type = IQ_FLAG_INT,                                                                                \
          .meta = "N",                                                                                        \
@@ -72,20 +97,6 @@ struct iq_settings {
          .lo = 0,                                                                                            \
          .hi = 4294967295.0,                                                                                 \
          .help = "seed of the arrivals (default 0)"},                                                        \
-        {.name = "isa",                                                                                      \
-         .type = IQ_FLAG_CHOICE,                                                                             \
-         .meta = "scalar|avx2|avx512",                                                                       \
-         .help = "highest instruction set to use (default: the best here)"},                                 \
-        {.name = "dtype",                                                                                    \
-         .type = IQ_FLAG_CHOICE,                                                                             \
-         .meta = "f32|bf16|f16",                                                                             \
-         .help = "activations are rounded to this type (default f32)"},                                      \
-        {.name = "positions",                                                                                \
-         .type = IQ_FLAG_INT,                                                                                \
-         .meta = "N",                                                                                        \
-         .lo = 0,                                                                                            \
-         .hi = 16777216,                                                                                     \
-         .help = "longest sequence; 0: the model's context, at most 8192 (default 0)"},                      \
     {                                                                                                        \
         .name = "logits", .type = IQ_FLAG_INT, .meta = "N", .lo = 0, .hi = 4194304,                          \
         .help = "print the N largest logits of each step (default 0)"                                        \

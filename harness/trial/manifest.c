@@ -43,7 +43,7 @@ static void write_model(const struct iq_manifest_parts *m, struct iq_jw *w)
     iq_jw_end(w, '}');
 }
 
-/* The golden variant of each kind on this machine; the plan says what strikes on top. */
+/* The variant of each kind that golden runs on this machine; the plan says what strikes on top. */
 static void write_variants(const struct iq_manifest_parts *m, struct iq_jw *w)
 {
     struct iq_engine_config c;
@@ -55,7 +55,11 @@ static void write_variants(const struct iq_manifest_parts *m, struct iq_jw *w)
         bool seen = false;
         for (int before = 0; before < op; before++)
             seen |= !strcmp(iq_op_kind((enum iq_op_id)before)->name, kind);
-        if (!seen) str(w, kind, iq_variant_golden(kind, c.isa)->name);
+        if (seen) continue;
+        const struct iq_variant *v = c.products && !strcmp(kind, "matmul")
+                                         ? iq_variant_products(c.products, c.isa)
+                                         : iq_variant_golden(kind, c.isa);
+        str(w, kind, v->name);
     }
     iq_jw_end(w, '}');
 }

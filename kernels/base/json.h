@@ -38,8 +38,12 @@ int iq_json_item_u64(const cJSON *item, uint64_t lo, uint64_t hi, const char *wh
 /* IQ_FORMAT when `obj` is no object or has a key that is not among `known` (NULL-terminated); lists the known and
  * the nearest spelling. */
 int iq_json_known(const cJSON *obj, const char *const *known, const char *where, struct iq_err *err);
-/* The nearest of the NULL-terminated `known` to `word` by edit distance, or NULL if none is near. */
+/* The nearest of the NULL-terminated `known` to `word` by edit distance (two neighbours swapped are
+ * one edit), or NULL if none is near. */
 const char *iq_nearest(const char *word, const char *const *known);
+/* Fails with `status`: no `what` is named `found`; names the nearest of the NULL-terminated `known`, and lists them. */
+int iq_not_among(const char *what, const char *found, const char *const *known, const char *where, int status,
+                 struct iq_err *err);
 
 /* In cJSON.type, above the bits that cJSON looks at: the literal was mathematically an integer of at most 2^53. Set by
  * the parser, read by the getters. */

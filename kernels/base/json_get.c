@@ -108,37 +108,56 @@ int iq_json_str(const cJSON *obj, const char *key, const char *where, const char
     return iq_json_str_opt(obj, key, where, out, err);
 }
 
+/* Edits from a to b: a character more, less or another, or two neighbours swapped. At most LONGEST bytes each. */
+enum { LONGEST = 63 };
+static size_t edits(const char *a, size_t n, const char *b, size_t m)
+{
+    size_t cost[3][LONGEST + 1]; /* of the last three prefixes of a, by prefix of b */
+    for (size_t j = 0; j <= m; j++) cost[0][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t *row = cost[i % 3], *above = cost[(i + 2) % 3], *two_above = cost[(i + 1) % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < best) best = above[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && two_above[j - 2] + 1 < best)
+                best = two_above[j - 2] + 1;
+            row[j] = best;
+        }
+    }
+    return cost[n % 3][m];
+}
+
 const char *iq_nearest(const char *wrong, const char *const *known)
 {
-    enum { LONGEST = 63 };
     size_t n = strlen(wrong), best_cost = (n / 3 > 1 ? n / 3 : 1) + 1;
     const char *best = NULL;
-    if (n > LONGEST) return NULL;
-    for (; *known; known++) {
-        size_t m = strlen(*known), row[LONGEST + 1];
-        if (m > LONGEST) continue;
-        for (size_t j = 0; j <= m; j++) row[j] = j;
-        for (size_t i = 1; i <= n; i++) { /* Levenshtein, one row */
-            size_t diagonal = row[0];
-            row[0] = i;
-            for (size_t j = 1; j <= m; j++) {
-                size_t cost = diagonal + (wrong[i - 1] != (*known)[j - 1]);
-                if (row[j] + 1 < cost) cost = row[j] + 1;
-                if (row[j - 1] + 1 < cost) cost = row[j - 1] + 1;
-                diagonal = row[j];
-                row[j] = cost;
-            }
-        }
-        if (row[m] < best_cost) {
-            best_cost = row[m];
-            best = *known;
-        }
+    for (; n <= LONGEST && *known; known++) {
+        size_t m = strlen(*known), cost = m > LONGEST ? best_cost : edits(wrong, n, *known, m);
+        if (cost >= best_cost) continue;
+        best_cost = cost;
+        best = *known;
     }
     return best;
 }
 
+int iq_not_among(const char *what, const char *found, const char *const *known, const char *where, int status,
+                 struct iq_err *err)
+{
+    struct iq_buf list = IQ_BUF(400);
+    for (size_t i = 0; known[i]; i++) iq_buf_printf(&list, "%s%s", i ? ", " : "", known[i]);
+    const char *near = iq_nearest(found, known);
+    iq_fail(err, status, "%s: no %s is named \"%.60s\"%s%s%s; known are %s", where, what, found,
+            near ? ", did you mean \"" : "", near ? near : "", near ? "\"?" : "",
+            list.data ? list.data : "none");
+    iq_buf_free(&list);
+    return status;
+}
+
 int iq_json_known(const cJSON *obj, const char *const *known, const char *where, struct iq_err *err)
 {
+    if (!obj) return iq_fail(err, IQ_FORMAT, "%s: is missing, expected an object", where);
     if (!cJSON_IsObject(obj))
         return iq_fail(err, IQ_FORMAT, "%s: found %s, expected an object", where, kind(obj));
     const cJSON *item;

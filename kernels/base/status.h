@@ -10,6 +10,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define IQ_STATUS_MAP(X)                                                                                     \
     X(OK, "success")                                                                                         \
     X(USAGE, "wrong use")                                                                                    \
@@ -54,5 +58,9 @@ int iq_err_prefix(struct iq_err *err, const char *fmt, ...) __attribute__((forma
         int iq_try_ = (call);                                                                                \
         if (iq_try_ != IQ_OK) return iq_try_;                                                                \
     } while (0)
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -3,11 +3,13 @@
 #ifndef IQ_CPU_TOPK_ORDER_H
 #define IQ_CPU_TOPK_ORDER_H
 
+#include "kernels/base/device.h"
+
 #include <stdint.h>
 #include <string.h>
 
 /* Rises as `value` falls. Every NaN is UINT32_MAX; both zeros are one value, so that their ids decide. */
-static inline uint32_t iq__topk_key(float value)
+IQ_HD uint32_t iq__topk_key(float value)
 {
     uint32_t bits;
     if (value != value) return UINT32_MAX;
@@ -17,9 +19,6 @@ static inline uint32_t iq__topk_key(float value)
 }
 
 /* (key, id): smaller is better, and no two logits of a row are equal. */
-static inline uint64_t iq__topk_entry(float value, uint32_t id)
-{
-    return (uint64_t)iq__topk_key(value) << 32 | id;
-}
+IQ_HD uint64_t iq__topk_entry(float value, uint32_t id) { return (uint64_t)iq__topk_key(value) << 32 | id; }
 
 #endif

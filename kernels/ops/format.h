@@ -15,6 +15,7 @@ struct iq_format_info {
     size_t elements, bytes; /* of a block */
 };
 
+#ifndef __cplusplus /* its tables are C's */
 /* f: IQ_F32 .. IQ_Q4_1. */
 static inline const struct iq_format_info *iq_format_info(enum iq_format f)
 {
@@ -30,5 +31,6 @@ static inline size_t iq_format_row_bytes(enum iq_format f, size_t k)
     const struct iq_format_info *i = iq_format_info(f);
     return k / i->elements * i->bytes;
 }
+#endif
 
 #endif

@@ -1,0 +1,34 @@
+/* Streams and graphs of the shim: what is queued, and when it runs. All under the table's lock. */
+#ifndef IQ_CUDA_SHIM_STREAMS_H
+#define IQ_CUDA_SHIM_STREAMS_H
+
+#include <vector>
+
+#include "kernels/cuda/shim/state.h"
+
+struct iq__op {
+    enum iq__op_kind { IQ__COPY, IQ__FILL, IQ__LAUNCH } kind;
+    void *to;
+    const void *from;
+    size_t bytes;
+    int byte;
+    struct iq_shim_call call; /* name, args and arg_bytes are taken from what follows */
+    std::vector<char> name, values;
+    std::vector<size_t> arg_bytes;
+};
+
+/* Each gives 0 or a CUDA error code. NULL is the default stream. Work stays queued until somebody waits for it. */
+int iq__stream_create(void **out);
+int iq__stream_destroy(void *stream);
+/* Until the stream is empty; under a random schedule other streams' work runs in between. */
+int iq__stream_drain(void *stream);
+int iq__streams_drain(void);
+int iq__stream_put(void *stream, struct iq__op &&op);
+int iq__stream_capturing(void); /* whether any stream is */
+int iq__capture_begin(void *stream);
+int iq__capture_end(void *stream, void **graph);
+int iq__graph_instantiate(void **exec, void *graph);
+int iq__graph_launch(void *exec, void *stream);
+int iq__graph_destroy(void *graph); /* or an executable one */
+
+#endif

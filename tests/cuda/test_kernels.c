@@ -1,0 +1,234 @@
+/* CUDA kernels that work on rows: each gives the bits of the kind's reference, on random shapes, under every schedule. */
+#include "tests/check_main.h"
+#include "tests/cuda/device_case.h"
+
+#include "kernels/matrix.h"
+#include "tests/kernels/matmul_case.h"
+
+static const uint32_t row_counts[] = {1, 3, 8, 33};
+
+START_TEST(embed_gives_the_bits_of_the_reference_in_every_format)
+{
+    uint64_t seed = 0x10;
+    for (int f = IQ_F32; f < IQ_FORMATS; f++)
+        for (int n = 0; n < 4; n++) {
+            uint64_t replay = seed;
+            struct random r = {seed, 0};
+            uint32_t rows = row_counts[n], vocab = 1 + dice(&seed, 200);
+            uint32_t k = (uint32_t)iq_format_info(f)->elements * (1 + dice(&seed, f < IQ_Q8_0 ? 150 : 5));
+            uint8_t *raw = random_rows(&r, f, vocab, k, n & 1);
+            struct iq_matrix m = packed(f, vocab, k, IQ_UNIT, raw), on_device = m;
+            uint32_t ids[33];
+            for (uint32_t i = 0; i < rows; i++) ids[i] = dice(&seed, vocab);
+            struct iq_embed e = {rows, dice(&seed, 3), ids, &m, NULL, k + 3}, d = e;
+            e.y = malloc(rows * e.ldy * 4);
+            struct output y = output_open(e.y, rows * e.ldy * 4);
+            ck_assert_int_eq(reference("embed", &e), IQ_OK);
+            on_device.data = to_device(m.data, m.panels * m.panel_bytes);
+            d.ids = to_device(ids, rows * sizeof *ids), d.table = &on_device;
+            for (unsigned s = 0; use_schedule(s, seed); s++) {
+                d.y = output_fresh(&y);
+                ck_assert_int_eq(device.kernels->embed(&d, NULL), IQ_OK);
+                output_check(&y, replay, s, iq_format_info(f)->name);
+            }
+            device_release();
+            output_close(&y), free(e.y), free((void *)m.data), free(raw);
+        }
+}
+END_TEST
+
+START_TEST(rmsnorm_gives_the_bits_of_the_reference)
+{
+    uint64_t seed = 0x20;
+    for (int n = 0; n < 16; n++) {
+        uint64_t replay = seed;
+        struct iq_rmsnorm a = {.rows = row_counts[n % 4], .groups = 1 + dice(&seed, 3) * (n & 1)};
+        a.n = 1 + dice(&seed, n % 3 ? 200 : 1200), a.act = dice(&seed, 3), a.eps = n & 2 ? 1e-5f : 0;
+        a.ldx = (size_t)a.groups * a.n + 2, a.ldy = a.ldx + 5;
+        float *x = new_floats(&seed, a.rows * a.ldx, n % 4 == 3), *w = new_floats(&seed, a.n, n % 8 == 5);
+        a.x = x, a.weight = w, a.y = malloc(a.rows * a.ldy * 4);
+        struct output y = output_open(a.y, a.rows * a.ldy * 4);
+        ck_assert_int_eq(reference("rmsnorm", &a), IQ_OK);
+        struct iq_rmsnorm d = a;
+        d.x = to_device(x, a.rows * a.ldx * 4), d.weight = to_device(w, a.n * 4);
+        for (unsigned s = 0; use_schedule(s, seed); s++) {
+            d.y = output_fresh(&y);
+            ck_assert_int_eq(device.kernels->rmsnorm(&d, NULL), IQ_OK);
+            output_check(&y, replay, s, "y");
+        }
+        device_release();
+        output_close(&y), free(a.y), free(x), free(w);
+    }
+}
+END_TEST
+
+START_TEST(add_gives_the_bits_of_the_reference)
+{
+    uint64_t seed = 0x30;
+    for (int n = 0; n < 12; n++) {
+        uint64_t replay = seed;
+        uint32_t rows = row_counts[n % 4], width = 1 + dice(&seed, 700);
+        struct iq_add a = {rows, width, dice(&seed, 3), NULL, NULL, NULL, width + 1, width + 2, width + 3}, d;
+        float *x = new_floats(&seed, rows * a.lda, n & 1), *z = new_floats(&seed, rows * a.ldb, n & 1);
+        a.a = x, a.b = z, a.y = malloc(rows * a.ldy * 4);
+        struct output y = output_open(a.y, rows * a.ldy * 4);
+        ck_assert_int_eq(reference("add", &a), IQ_OK);
+        d = a, d.a = to_device(x, rows * a.lda * 4), d.b = to_device(z, rows * a.ldb * 4);
+        for (unsigned s = 0; use_schedule(s, seed); s++) {
+            d.y = output_fresh(&y);
+            ck_assert_int_eq(device.kernels->add(&d, NULL), IQ_OK);
+            output_check(&y, replay, s, "y");
+        }
+        device_release();
+        output_close(&y), free(a.y), free(x), free(z);
+    }
+}
+END_TEST
+
+START_TEST(swiglu_gives_the_bits_of_the_reference)
+{
+    uint64_t seed = 0x40;
+    for (int n = 0; n < 12; n++) {
+        uint64_t replay = seed;
+        uint32_t rows = row_counts[n % 4], width = 1 + dice(&seed, 700);
+        struct iq_swiglu a = {rows, width, dice(&seed, 3), NULL, NULL, NULL, width + 1, width + 2, width + 3},
+                         d;
+        float *x = new_floats(&seed, rows * a.ldg, n & 1), *z = new_floats(&seed, rows * a.ldu, n & 1);
+        a.gate = x, a.up = z, a.y = malloc(rows * a.ldy * 4);
+        struct output y = output_open(a.y, rows * a.ldy * 4);
+        ck_assert_int_eq(reference("swiglu", &a), IQ_OK);
+        d = a, d.gate = to_device(x, rows * a.ldg * 4), d.up = to_device(z, rows * a.ldu * 4);
+        for (unsigned s = 0; use_schedule(s, seed); s++) {
+            d.y = output_fresh(&y);
+            ck_assert_int_eq(device.kernels->swiglu(&d, NULL), IQ_OK);
+            output_check(&y, replay, s, "y");
+        }
+        device_release();
+        output_close(&y), free(a.y), free(x), free(z);
+    }
+}
+END_TEST
+
+START_TEST(temper_gives_the_bits_of_the_reference)
+{
+    uint64_t seed = 0x50;
+    for (int n = 0; n < 12; n++) {
+        uint64_t replay = seed;
+        uint32_t rows = row_counts[n % 4], width = 1 + dice(&seed, 700);
+        float *x = new_floats(&seed, rows * (width + 1), n & 1), t[33];
+        for (uint32_t r = 0; r < rows; r++) t[r] = (float)dice(&seed, 5) * 0.35f;
+        struct iq_temper a = {rows, width, x, t, malloc(rows * (width + 4) * 4), width + 1, width + 4}, d = a;
+        struct output y = output_open(a.y, rows * a.ldy * 4);
+        ck_assert_int_eq(reference("temper", &a), IQ_OK);
+        d.x = to_device(x, rows * a.ldx * 4), d.temperature = to_device(t, rows * sizeof *t);
+        for (unsigned s = 0; use_schedule(s, seed); s++) {
+            d.y = output_fresh(&y);
+            ck_assert_int_eq(device.kernels->temper(&d, NULL), IQ_OK);
+            output_check(&y, replay, s, "y");
+        }
+        device_release();
+        output_close(&y), free(a.y), free(x);
+    }
+}
+END_TEST
+
+START_TEST(rope_gives_the_bits_of_the_reference)
+{
+    enum { POSITIONS = 50 };
+    uint64_t seed = 0x60;
+    for (int n = 0; n < 16; n++) {
+        uint64_t replay = seed;
+        struct iq_rope a = {.rows = row_counts[n % 4], .interleaved = n & 1, .act = dice(&seed, 3)}, d;
+        a.rotary = 2 * dice(&seed, 40), a.dim = a.rotary + dice(&seed, 3) * (n & 2);
+        a.dim += a.dim == 0;
+        float *table = new_floats(&seed, (size_t)POSITIONS * a.rotary + 1, false), *x[2];
+        uint32_t pos[33];
+        for (uint32_t r = 0; r < a.rows; r++) pos[r] = dice(&seed, POSITIONS);
+        struct output y[2];
+        for (int p = 0; p < 2; p++) {
+            uint32_t heads = 1 + dice(&seed, 9);
+            size_t width = (size_t)heads * a.dim;
+            x[p] = new_floats(&seed, a.rows * (width + 3), n % 4 == 3);
+            a.part[p] =
+                (struct iq_rope_part){heads, x[p], malloc(a.rows * (width + 2) * 4), width + 3, width + 2};
+            y[p] = output_open(a.part[p].y, a.rows * (width + 2) * 4);
+        }
+        a.pos = pos, a.table = table;
+        ck_assert_int_eq(reference("rope", &a), IQ_OK);
+        d = a, d.pos = to_device(pos, a.rows * 4), d.table = to_device(table, POSITIONS * a.rotary * 4);
+        for (int p = 0; p < 2; p++) d.part[p].x = to_device(x[p], a.rows * a.part[p].ldx * 4);
+        for (unsigned s = 0; use_schedule(s, seed); s++) {
+            for (int p = 0; p < 2; p++) d.part[p].y = output_fresh(&y[p]);
+            ck_assert_int_eq(device.kernels->rope(&d, NULL), IQ_OK);
+            for (int p = 0; p < 2; p++) output_check(&y[p], replay, s, p ? "k" : "q");
+        }
+        device_release();
+        for (int p = 0; p < 2; p++) output_close(&y[p]), free(a.part[p].y), free(x[p]);
+        free(table);
+    }
+}
+END_TEST
+
+/* Cuts [0, units) into nodes of the contract's tree, at random. */
+static void cut(uint64_t *seed, struct iq_piece *piece, uint32_t *n, uint32_t unit, uint32_t units)
+{
+    if (units == 1 || dice(seed, 4) == 0 || *n > 40) {
+        piece[(*n)++] = (struct iq_piece){unit, units, 0, NULL, 0};
+        return;
+    }
+    uint32_t half = iq_tree_left(units);
+    cut(seed, piece, n, unit, half);
+    cut(seed, piece, n, unit + half, units - half);
+}
+
+START_TEST(all_reduce_gives_the_bits_of_the_reference)
+{
+    uint64_t seed = 0x70;
+    for (int n = 0; n < 16; n++) {
+        uint64_t replay = seed;
+        static struct iq_piece piece[IQ_REDUCE_PIECES], moved[IQ_REDUCE_PIECES];
+        struct iq_all_reduce a = {.rows = row_counts[n % 4], .n = 1 + dice(&seed, 300), .piece = piece}, d;
+        a.units = 1 + dice(&seed, 33), a.act = dice(&seed, 3), a.ldy = a.n + 2;
+        cut(&seed, piece, &a.pieces, 0, a.units);
+        for (uint32_t p = 0; p < a.pieces; p++) {
+            piece[p].ldx = a.n + dice(&seed, 3);
+            piece[p].x = new_floats(&seed, a.rows * piece[p].ldx, n & 1);
+            moved[p] = piece[p];
+            moved[p].x = to_device(piece[p].x, a.rows * piece[p].ldx * 4);
+        }
+        a.y = malloc(a.rows * a.ldy * 4);
+        struct output y = output_open(a.y, a.rows * a.ldy * 4);
+        ck_assert_int_eq(reference("all_reduce", &a), IQ_OK);
+        d = a, d.piece = moved;
+        for (unsigned s = 0; use_schedule(s, seed); s++) {
+            d.y = output_fresh(&y);
+            ck_assert_int_eq(device.kernels->all_reduce(&d, NULL), IQ_OK);
+            output_check(&y, replay, s, "y");
+        }
+        moved[a.pieces - 1].units++; /* not a node of the tree */
+        ck_assert_int_eq(device.kernels->all_reduce(&d, NULL), IQ_SHAPE);
+        device_release();
+        for (uint32_t p = 0; p < a.pieces; p++) free((void *)piece[p].x);
+        output_close(&y), free(a.y);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    int missing = device_open();
+    if (missing) return missing;
+    if (iq_kernels_register(NULL)) return 1;
+    Suite *s = suite_create("cuda kernels");
+    TCase *t = tcase_create("rows");
+    tcase_set_timeout(t, 240);
+    tcase_add_test(t, embed_gives_the_bits_of_the_reference_in_every_format);
+    tcase_add_test(t, rmsnorm_gives_the_bits_of_the_reference);
+    tcase_add_test(t, add_gives_the_bits_of_the_reference);
+    tcase_add_test(t, swiglu_gives_the_bits_of_the_reference);
+    tcase_add_test(t, temper_gives_the_bits_of_the_reference);
+    tcase_add_test(t, rope_gives_the_bits_of_the_reference);
+    tcase_add_test(t, all_reduce_gives_the_bits_of_the_reference);
+    suite_add_tcase(s, t);
+    return check_main(s);
+}
