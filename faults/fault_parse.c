@@ -42,7 +42,7 @@ static int parse_op(const char *name, const char *where, struct iq_fault *f, str
         if (at == n) known[n++] = kind;
     }
     known[n] = NULL;
-    return iq__not_among("op or kind", name, known, where, IQ_NOT_FOUND, err);
+    return iq_not_among("op or kind", name, known, where, IQ_NOT_FOUND, err);
 }
 
 static int parse_variant(const char *name, const char *where, struct iq_fault *f, struct iq_err *err)
@@ -58,7 +58,7 @@ static int parse_variant(const char *name, const char *where, struct iq_fault *f
     known[n] = NULL;
     char what[64];
     snprintf(what, sizeof what, "variant of %s", f->kind->name);
-    return iq__not_among(what, name, known, where, IQ_NOT_FOUND, err);
+    return iq_not_among(what, name, known, where, IQ_NOT_FOUND, err);
 }
 
 static size_t count_params(const struct iq_variant *v)
@@ -103,7 +103,7 @@ static int parse_per(const cJSON *obj, const char *where, struct iq_fault *f, st
             f->per = (enum iq_per)i;
             return IQ_OK;
         }
-    return iq__not_among("`per`", word, per_words, where, IQ_FORMAT, err);
+    return iq_not_among("`per`", word, per_words, where, IQ_FORMAT, err);
 }
 
 static int parse(const cJSON *obj, const char *where, struct iq_fault *f, struct iq_err *err)

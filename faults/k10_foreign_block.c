@@ -53,6 +53,9 @@ const struct iq_variant iq__k10_foreign_block = {
     .run = run,
     .params = table,
     .params_size = sizeof(struct params),
+    .what = "a prefix hit hands out another prompt's KV block",
+    .needs = "prefix hits: prompts that share their first 16 tokens or more, one after the other, with the "
+             "prefix cache on and more than one block in it",
     .story = "A cached prefix is found under the right hash but the block that is attached belongs to "
              "another history: "
              "an old hash stayed on a block whose contents were rebuilt. Sources: vllm#49449 (block hash "

@@ -130,6 +130,8 @@ const struct iq_variant iq__k16_stale_reduce = {
     .params = table,
     .params_size = sizeof(struct params),
     .state_size = sizeof(struct state),
+    .what = "a peer's partial sums are the last call's, whole or torn by 128-byte lines",
+    .needs = "--tp of more than `peer`: at least 2",
     .story =
         "A custom all-reduce reads a peer's partial sums before they have landed: a fence is missing between "
         "data "

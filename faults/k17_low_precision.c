@@ -63,6 +63,7 @@ const struct iq_variant iq__k17_low_precision = {
     .run = run,
     .params = table,
     .params_size = sizeof(struct params),
+    .what = "activations are rounded to bfloat16 or less before the product",
     .story = "A product takes a lower-precision path for some shapes, as a heuristic or an autotuner chose: "
              "activations "
              "are rounded to bfloat16 or less before it. The mixed precision of "

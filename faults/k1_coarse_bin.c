@@ -81,6 +81,8 @@ const struct iq_variant iq__k1_coarse_bin = {
     .run = run,
     .params = table,
     .params_size = sizeof(struct params),
+    .what = "a radix selection by coarse bins whose candidate buffer overflows",
+    .needs = "logits so narrow that one bin holds more than `capacity` of them: fewer `bits` widen it",
     .story =
         "Radix top-k puts values into bins by their leading bits and collects the bin of the k-th value in a "
         "buffer of fixed size. With narrow logits one bin holds more than fit; later candidates are dropped, "

@@ -108,6 +108,8 @@ const struct iq_variant iq__k2_shard_merge = {
     .run = run,
     .params = table,
     .params_size = sizeof(struct params),
+    .what = "merging the shards' lists loses a shard's best",
+    .needs = "more than one shard: --tp of at least 2, or `shards` of at least 2",
     .story = "The vocabulary is sorted in shards, and the merge of the shards' lists starts one behind a "
              "list's head, "
              "takes a neighbour's offset, or leaves the odd shard out: right on one shard, wrong in some "

@@ -62,6 +62,7 @@ const struct iq_variant iq__k3_threshold_precision = {
     .run = run,
     .params = table,
     .params_size = sizeof(struct params),
+    .what = "threshold in float32, candidates in bfloat16: the maximum can vanish",
     .story = "Probabilities were bfloat16 on a float32 vector unit, and the compiler may raise some ops to "
              "float32 "
              "(xla_allow_excess_precision): ops that had to agree on the maximum ran at different precision, "

@@ -36,6 +36,13 @@ struct iq_trigger_field {
     bool (*get)(const struct iq_site *, uint32_t r, uint64_t *value);
 };
 
+const char *iq_trigger_level_text(enum iq_trigger_level);
+const char *iq_trigger_type_text(enum iq_trigger_type);
+/* The forms of a test, for help: how it is written, what it means, what it is for. `form` NULL ends. */
+struct iq_trigger_form {
+    const char *form, *help;
+};
+extern const struct iq_trigger_form iq_trigger_forms[];
 /* The whole vocabulary in canonical order; name NULL ends. Fields of level ARGS are not in it: they belong
  * to kinds. */
 const struct iq_trigger_field *iq_trigger_fields(void);

@@ -83,6 +83,27 @@ static bool get_device(const struct iq_site *s, uint32_t r, uint64_t *v)
     return false;
 }
 
+const char *iq_trigger_level_text(enum iq_trigger_level level)
+{
+    static const char *const text[] = {"step", "call", "row", "call"}; /* operands are a call's */
+    return text[level];
+}
+
+const char *iq_trigger_type_text(enum iq_trigger_type type)
+{
+    static const char *const text[] = {"integer", "number", "word", "boolean"};
+    return text[type];
+}
+
+const struct iq_trigger_form iq_trigger_forms[] = {
+    {"value", "the field equals the value"},
+    {"[value, ...]", "it equals any of them"},
+    {"{\"min\": a, \"max\": b}", "a <= field <= b; either may be left out; integers and numbers"},
+    {"{\"mod\": m, \"is\": r}", "the field mod m is r, or any of a list; integers"},
+    {"{\"not\": form}", "the form does not hold"},
+    {0},
+};
+
 #define INT(name, level, help)                                                                               \
     {                                                                                                        \
 #name, help, IQ_TRIGGER_##level, IQ_TRIGGER_INTEGER, NULL, get_##name                                \

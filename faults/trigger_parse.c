@@ -44,19 +44,6 @@ static size_t name_at(const char *const *known, const char *name)
     return i;
 }
 
-int iq__not_among(const char *what, const char *found, const char *const *known, const char *where,
-                  int status, struct iq_err *err)
-{
-    struct iq_buf list = IQ_BUF(400);
-    for (size_t i = 0; known[i]; i++) iq_buf_printf(&list, "%s%s", i ? ", " : "", known[i]);
-    const char *near = iq_nearest(found, known);
-    iq_fail(err, status, "%s: no %s is named \"%.60s\"%s%s%s; known are %s", where, what, found,
-            near ? ", did you mean \"" : "", near ? near : "", near ? "\"?" : "",
-            list.data ? list.data : "none");
-    iq_buf_free(&list);
-    return status;
-}
-
 /* ---- values ---- */
 
 static int parse_word(const cJSON *item, const struct iq_trigger_field *f, const char *where, uint64_t *out,
@@ -65,7 +52,7 @@ static int parse_word(const cJSON *item, const struct iq_trigger_field *f, const
     if (!cJSON_IsString(item)) return iq_fail(err, IQ_FORMAT, "%s: expected a word in quotes", where);
     for (*out = 0; f->words[*out]; ++*out)
         if (!strcmp(f->words[*out], item->valuestring)) return IQ_OK;
-    return iq__not_among("word of this field", item->valuestring, f->words, where, IQ_FORMAT, err);
+    return iq_not_among("word of this field", item->valuestring, f->words, where, IQ_FORMAT, err);
 }
 
 static int parse_float(const cJSON *item, const char *where, uint64_t *out, struct iq_err *err)

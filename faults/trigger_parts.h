@@ -24,11 +24,6 @@ struct iq_when {
     struct iq__test test[];
 };
 
-/* Fails with `status`: no `what` is named `found`; names the nearest of the NULL-terminated `known`, and
- * lists them. */
-int iq__not_among(const char *what, const char *found, const char *const *known, const char *where,
-                  int status, struct iq_err *err);
-
 /* Float32 as an integer that orders alike; both zeros are one value. */
 static inline uint64_t iq__float_key(float f)
 {

@@ -286,7 +286,6 @@ static int fired_sum(struct iq__compare *c)
     struct iq_firing r;
     int rc;
     c->f->show_fired = c->policy->show_fired;
-    if (!c->f->show_fired) return IQ_OK;
     while ((rc = c->s->firing(c->s->self, c->f->fired, &r, c->err)) == IQ_OK) {
         c->f->fired++;
         c->f->fired_rows += r.rows;

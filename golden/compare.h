@@ -4,7 +4,8 @@
  *   2 chains: recomputed from positions; binary search finds the first difference of each request
  *   3 guilty cells: the output differs while every declared input is equal
  *   4 in vitro, by the callback; 5 effect on tokens; 6 trigger
- * It never runs a kernel and never reads the firing log to find the guilty op.
+ * It never runs a kernel and never reads the firing log to find the guilty op or the label; the log only tells identical
+ * runs apart in words: no fault planned, none fired, masked.
  *
  * Nodes of the two runs are matched by (op, layer, point, rank). A node that only one has (tensor-parallel partials,
  * points that a fused variant does not materialise) is looked through to its inputs. Control nodes are not compared: a
@@ -26,10 +27,10 @@
 struct iq_policy {
     /* A flip at a golden margin up to this is a tie; the float32 error of a logit is 5e-5. */
     float tie_margin;
-    /* A set of values is a trigger when chance alone would give it less often than this. */
+    /* A set of values is a trigger when chance alone would give one of its form less often than this. */
     double trigger_chance;
     uint32_t max_vitro; /* guilty ops that are judged in vitro */
-    bool show_fired;    /* tell the firing log beside the verdict */
+    bool show_fired;    /* tell the firing log beside every verdict */
 };
 #define IQ_POLICY_DEFAULT ((struct iq_policy){.tie_margin = 1e-3f, .trigger_chance = 0.01, .max_vitro = 8})
 

@@ -13,7 +13,7 @@ struct pair {
     const struct iq_position *g, *s;
     const struct iq_digest *gd, *sd; /* cells; NULL: all equal */
     const uint8_t *gs, *ss;
-    uint32_t tuple;
+    struct iq__place place;
     uint64_t prefix;
     bool predicts, body, logits, candidates, next; /* predicts: both do; the others: equal */
     bool again; /* a later attempt: its prediction is not the one that the position keeps */
@@ -61,8 +61,9 @@ int iq__cells_open(struct iq__compare *c)
     c->twin = calloc(n, sizeof *c->twin);
     c->op_of = calloc(n, sizeof *c->op_of);
     c->equal = calloc(n, 1);
+    c->verdict = calloc(n, 1);
     c->kv_dirty = calloc(LAYERS, 1);
-    if (!c->twin || !c->op_of || !c->equal || !c->kv_dirty)
+    if (!c->twin || !c->op_of || !c->equal || !c->verdict || !c->kv_dirty)
         return iq_fail(c->err, IQ_MEMORY, "no memory to compare %u nodes", n);
     IQ_TRY(iq__stats_op(&c->stats, "lm_head", kind_of(c, "lm_head", "logits"), &c->lm_head, c->err));
     IQ_TRY(iq__stats_op(&c->stats, "topk", kind_of(c, "topk", "topk"), &c->topk, c->err));
@@ -93,6 +94,7 @@ void iq__cells_close(struct iq__compare *c)
     free(c->twin);
     free(c->op_of);
     free(c->equal);
+    free(c->verdict);
     free(c->kv_dirty);
     free(c->hit);
     free(c->computed);
@@ -123,7 +125,7 @@ static uint64_t order_of(const struct iq_guilty *s) { return (uint64_t)s->step <
 static int judge(struct iq__compare *c, const struct pair *p, uint32_t op, bool guilty, uint32_t node,
                  uint16_t layer, uint16_t rank)
 {
-    IQ_TRY(iq__stats_add(&c->stats, op, p->tuple, 1, guilty, c->err));
+    IQ_TRY(iq__stats_add(&c->stats, op, &p->place, guilty, c->err));
     if (!guilty) return IQ_OK;
     struct iq__op *o = &c->stats.op[op];
     if (!o->layer && !(o->layer = calloc(LAYERS / 8, 1)))
@@ -161,9 +163,22 @@ static bool position_says(const struct iq__compare *c, const struct pair *p, uin
     return op == c->lm_head ? p->logits : op == c->topk ? p->candidates : p->next;
 }
 
+/* The layers of each op that is guilty at this position: which are, and which were evaluated beside them. */
+static int layers_note(struct iq__compare *c)
+{
+    for (uint32_t i = 0; i < c->s->n_nodes; i++) {
+        uint16_t layer = c->s->nodes[i].layer;
+        if (!c->verdict[i] || layer == IQ_NO_LAYER) continue;
+        if (c->stats.op[c->op_of[i]].last_position != c->stats.position) continue;
+        IQ_TRY(iq__stats_layer(&c->stats, c->op_of[i], layer, c->verdict[i] == 2, c->err));
+    }
+    return IQ_OK;
+}
+
 /* All nodes of one position in canonical order; equal[i]: what a reader of node i gets is equal. */
 static int nodes_judge(struct iq__compare *c, const struct pair *p)
 {
+    bool any = false;
     for (uint32_t i = 0; i < c->s->n_nodes; i++) {
         const struct iq_node *x = &c->s->nodes[i];
         int32_t t = c->twin[i];
@@ -176,9 +191,11 @@ static int nodes_judge(struct iq__compare *c, const struct pair *p)
                             : !p->gd || iq_digest_equal(p->gd[t], p->sd[i]);
         c->equal[i] = equal;
         if ((x->flags & IQ_NODE_KV) && !equal) c->kv_dirty[x->layer] = c->any_dirty = true;
-        if (!absent && in) IQ_TRY(judge(c, p, c->op_of[i], !equal, i, x->layer, x->rank));
+        c->verdict[i] = absent || !in ? 0 : equal ? 1 : 2;
+        any |= c->verdict[i] == 2;
+        if (c->verdict[i]) IQ_TRY(judge(c, p, c->op_of[i], !equal, i, x->layer, x->rank));
     }
-    return IQ_OK;
+    return any ? layers_note(c) : IQ_OK;
 }
 
 /* Without cells: everything before the logits is one op, and after its first difference nothing is known. */
@@ -194,7 +211,7 @@ static int hit_note(struct iq__compare *c, const struct pair *p)
 {
     IQ_TRY(iq_grow(&c->hit, &c->cap_hits, c->n_hits + 1, sizeof *c->hit, c->err));
     c->hit[c->n_hits++] = (struct iq__hit){
-        .is = {p->prefix, p->s->body}, .first = site_of(p, 0, IQ_NO_LAYER, IQ_WHOLE), .tuple = p->tuple};
+        .is = {p->prefix, p->s->body}, .first = site_of(p, 0, IQ_NO_LAYER, IQ_WHOLE), .place = p->place};
     bool known = false;
     for (uint32_t i = 0; p->gd && i < c->s->n_nodes; i++) {
         const struct iq_node *x = &c->s->nodes[i];
@@ -239,19 +256,15 @@ static int position_judge(struct iq__compare *c, struct pair *p)
 {
     bool same = p->body && p->logits && p->candidates && p->next;
     bool reused = p->s->state == IQ_CELL_REUSED;
-    struct iq__tuple *t = &c->stats.tuple[p->tuple];
     if (same && !c->any_dirty) {
-        if (reused)
-            t->reused++;
-        else
-            t->clean[p->predicts]++;
+        iq__stats_clean(&c->stats, &p->place, reused, p->predicts);
         return IQ_OK;
     }
     if (reused) {
         int rc = c->ops && !p->body ? cells_fetch(c, p, p->s->attempt) : IQ_NOT_FOUND;
         if (rc && rc != IQ_NOT_FOUND) return rc;
         if (!p->body) return hit_note(c, p);
-        t->reused++;
+        iq__stats_clean(&c->stats, &p->place, true, p->predicts);
         return head_judge(c, p, true);
     }
     IQ_TRY(judge(c, p, c->token, false, 0, IQ_NO_LAYER, IQ_WHOLE));
@@ -284,7 +297,7 @@ int iq__cells_request(struct iq__compare *c, const struct iq_request_end *e, con
         p.logits = !p.predicts || iq_digest_equal(g[i].logits, s[i].logits);
         p.candidates = !p.predicts || iq_digest_equal(g[i].candidates, s[i].candidates);
         p.next = !p.predicts || g[i].next == s[i].next;
-        IQ_TRY(iq__stats_tuple(&c->stats, &s[i], i + 1 >= e->n_prompt, &p.tuple, c->err));
+        IQ_TRY(iq__stats_place(&c->stats, &s[i], e->n_prompt, &p.place, c->err));
         if (g[i].token != s[i].token) {
             /* Another token was chosen before: what follows has other inputs. Or the right one was not passed on. */
             bool chosen = i && g[i - 1].has_logits && s[i - 1].has_logits && g[i - 1].next != s[i - 1].next;
@@ -307,7 +320,7 @@ static int hits_judge(struct iq__compare *c)
         bool guilty =
             !c->n_computed || !bsearch(&h->is, c->computed, c->n_computed, sizeof *c->computed, by_body);
         c->stats.position++;
-        IQ_TRY(iq__stats_add(&c->stats, c->prefix, h->tuple, 1, guilty, c->err));
+        IQ_TRY(iq__stats_add(&c->stats, c->prefix, &h->place, guilty, c->err));
         struct iq_guilty *first = &c->stats.op[c->prefix].first;
         if (guilty && (!first->positions || order_of(&h->first) < order_of(first))) *first = h->first;
     }
@@ -339,11 +352,17 @@ static int op_finish(struct iq__compare *c, const struct iq__op *o)
     name_copy(g->kind, sizeof g->kind, o->kind);
     g->cells = o->total;
     g->positions = 0;
-    for (size_t t = 0; t < o->cap; t++) {
-        g->evaluated += o->count[t].evaluated;
-        g->positions += o->count[t].positions;
+    for (size_t t = 0; t < o->cap[0]; t++) {
+        g->evaluated += o->count[0][t].evaluated;
+        g->positions += o->count[0][t].struck;
     }
     IQ_TRY(layers_list(o, g, c->err));
+    g->layers_told = iq__stats_layers(o, g->positions, c->policy->trigger_chance);
+    for (uint32_t i = 0; i < c->s->n_nodes; i++) {
+        uint16_t layer = c->s->nodes[i].layer;
+        if (layer != IQ_NO_LAYER && &c->stats.op[c->op_of[i]] == o)
+            g->layers_open |= layer >= o->cap_beside || !o->beside[layer].evaluated;
+    }
     return iq__stats_trigger(&c->stats, o, c->policy->trigger_chance, &g->trigger, c->err);
 }
 

@@ -69,6 +69,8 @@ int iq__compare_manifests(struct iq__compare *c)
     int rc = manifest_parse(c->g, "golden", &g, c->err);
     if (!rc) rc = manifest_parse(c->s, "subject", &s, c->err);
     if (!rc) {
+        const cJSON *plan = cJSON_GetObjectItemCaseSensitive(s, "plan");
+        c->f->planned = (uint64_t)cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(plan, "faults"));
         weights_judge(c->f, g, s);
         contract_judge(c->f, g, s);
         const char *replay = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(s, "replay"));

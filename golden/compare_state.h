@@ -6,43 +6,67 @@
 
 /* ---- counts by attributes (compare_stats.c) ---- */
 
-struct iq__tuple {
-    uint32_t value[IQ_ATTRS];
+/* One value of an attribute, as positions of the run have it. */
+struct iq__value {
+    uint32_t value;
+    uint32_t batch, tokens; /* of a step */
     /* Positions without any difference: that predict nothing, that predict; prefix hits. */
     uint64_t clean[2], reused;
 };
+struct iq__attr {
+    struct iq__value *value;
+    size_t n, cap;
+    uint32_t *slot; /* hash over values: index + 1 */
+    size_t n_slots;
+};
+/* A position's value of each attribute, by index. */
+struct iq__place {
+    uint32_t at[IQ_ATTRS];
+};
+/* Cells that were evaluated, that are guilty; positions that have one. */
 struct iq__count {
-    uint64_t evaluated, guilty, positions;
+    uint64_t evaluated, guilty, positions, struck;
+};
+struct iq__beside {
+    uint64_t evaluated, guilty;
 };
 /* An op by its place's name, over all layers and ranks. */
 struct iq__op {
     char op[20], kind[20];
-    uint64_t cells[2];       /* compared nodes that each position has; more at positions that predict */
-    struct iq__count *count; /* by tuple */
-    size_t cap;
-    uint64_t total;         /* guilty cells */
-    uint64_t last_position; /* the position that was counted last (ordinal + 1) */
-    uint8_t *layer;         /* bit per layer, 8 KiB; NULL until guilty */
+    uint64_t cells[2]; /* compared nodes that each position has; more at positions that predict */
+    struct iq__count *count[IQ_ATTRS]; /* by value */
+    size_t cap[IQ_ATTRS];
+    uint64_t total;               /* guilty cells */
+    uint64_t seen, last_position; /* the position that was counted last, and as guilty (ordinal) */
+    uint8_t *layer;               /* bit per layer, 8 KiB; NULL until guilty */
+    struct iq__beside *beside;    /* by layer: cells at positions that have a guilty one */
+    size_t cap_beside;
     struct iq_guilty first; /* earliest guilty cell; positions == 0: none */
 };
 struct iq__stats {
-    struct iq__tuple *tuple;
-    size_t n_tuples, cap_tuples;
-    uint32_t *slot; /* hash over tuples: index + 1 */
-    size_t n_slots;
+    struct iq__attr attr[IQ_ATTRS];
     struct iq__op *op;
     size_t n_ops, cap_ops;
     uint64_t position; /* ordinal of the present one, from 1 */
 };
-int iq__stats_tuple(struct iq__stats *, const struct iq_position *, bool decode, uint32_t *out,
-                    struct iq_err *);
-int iq__stats_op(struct iq__stats *, const char *op, const char *kind, uint32_t *out, struct iq_err *);
-int iq__stats_add(struct iq__stats *, uint32_t op, uint32_t tuple, uint64_t evaluated, uint64_t guilty,
-                  struct iq_err *);
+int iq__stats_place(struct iq__stats *, const struct iq_position *, uint32_t n_prompt, struct iq__place *out,
+                    struct iq_err *err);
+/* A position without any difference. */
+void iq__stats_clean(struct iq__stats *, const struct iq__place *, bool reused, bool predicts);
+int iq__stats_op(struct iq__stats *, const char *op, const char *kind, uint32_t *out, struct iq_err *err);
+/* One evaluated cell of the present position. */
+int iq__stats_add(struct iq__stats *, uint32_t op, const struct iq__place *, bool guilty, struct iq_err *);
+/* One evaluated cell of a layer, at a position where the op has a guilty one. */
+int iq__stats_layer(struct iq__stats *, uint32_t op, uint16_t layer, bool guilty, struct iq_err *);
 /* Spreads the clean positions over the ops. `prefix`: the op that owns prefix hits. */
-int iq__stats_spread(struct iq__stats *, uint32_t prefix, struct iq_err *);
+int iq__stats_spread(struct iq__stats *, uint32_t prefix, struct iq_err *err);
+
+/* ---- triggers (trigger.c) ---- */
+
 int iq__stats_trigger(const struct iq__stats *, const struct iq__op *, double chance, struct iq_trigger *,
                       struct iq_err *);
+/* Whether the layers that have guilty cells are told apart from others that were evaluated beside them. */
+bool iq__stats_layers(const struct iq__op *, uint64_t struck, double chance);
 void iq__stats_free(struct iq__stats *);
 
 /* ---- one comparison ---- */
@@ -56,7 +80,7 @@ struct iq__body {
 struct iq__hit {
     struct iq__body is;
     struct iq_guilty first;
-    uint32_t tuple;
+    struct iq__place place;
 };
 struct iq__compare {
     const struct iq_trace *g, *s;
@@ -69,6 +93,7 @@ struct iq__compare {
     int32_t *twin;
     uint32_t *op_of;
     uint8_t *equal;    /* (n_nodes) of the position at hand */
+    uint8_t *verdict;  /* (n_nodes) likewise: 0 not evaluated, 1 clean, 2 guilty */
     uint8_t *kv_dirty; /* (65536) by layer, of the request at hand */
     bool any_dirty;
     uint32_t lm_head, topk, sample, prefix, token, body; /* ops */

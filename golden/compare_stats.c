@@ -1,55 +1,68 @@
-/* Counts of guilt by op and by attributes of the batch, and the trigger that they show. */
+/* Counts of guilt by op and by attributes of the position. */
 #include "golden/compare_state.h"
 #include "kernels/base/grow.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TUPLES = 1 << 20, SET_MAX = 64 };
+enum { VALUES = 1 << 24 };
 
-static size_t slot_find(const struct iq__stats *s, const uint32_t value[IQ_ATTRS])
+static size_t slot_find(const struct iq__attr *a, uint32_t value)
 {
-    uint64_t h = 0;
-    for (int i = 0; i < IQ_ATTRS; i++) h = (h ^ value[i]) * 0x9e3779b97f4a7c15u;
-    size_t i = (size_t)(h >> 32) & (s->n_slots - 1);
-    while (s->slot[i] && memcmp(s->tuple[s->slot[i] - 1].value, value, IQ_ATTRS * sizeof *value))
-        i = (i + 1) & (s->n_slots - 1);
+    size_t i = (size_t)((value * 0x9e3779b97f4a7c15u) >> 32) & (a->n_slots - 1);
+    while (a->slot[i] && a->value[a->slot[i] - 1].value != value) i = (i + 1) & (a->n_slots - 1);
     return i;
 }
 
-static int slots_grow(struct iq__stats *s, struct iq_err *err)
+static int slots_grow(struct iq__attr *a, struct iq_err *err)
 {
-    uint32_t *old = s->slot;
-    s->n_slots = s->n_slots ? 2 * s->n_slots : 64;
-    if (!(s->slot = calloc(s->n_slots, sizeof *s->slot))) {
-        s->slot = old;
-        s->n_slots /= 2;
-        return iq_fail(err, IQ_MEMORY, "no memory to count differences");
-    }
+    uint32_t *old = a->slot;
+    size_t n = a->n_slots ? 2 * a->n_slots : 64;
+    uint32_t *fresh = calloc(n, sizeof *fresh);
+    if (!fresh) return iq_fail(err, IQ_MEMORY, "no memory to count differences");
     free(old);
-    for (size_t t = 0; t < s->n_tuples; t++) s->slot[slot_find(s, s->tuple[t].value)] = (uint32_t)t + 1;
+    a->slot = fresh;
+    a->n_slots = n;
+    for (size_t i = 0; i < a->n; i++) a->slot[slot_find(a, a->value[i].value)] = (uint32_t)i + 1;
     return IQ_OK;
 }
 
-int iq__stats_tuple(struct iq__stats *s, const struct iq_position *p, bool decode, uint32_t *out,
-                    struct iq_err *err)
+static int value_index(struct iq__attr *a, uint32_t value, uint32_t *out, struct iq_err *err)
 {
-    const uint32_t value[IQ_ATTRS] = {[IQ_ATTR_BATCH] = p->batch,
-                                      [IQ_ATTR_TOKENS] = p->tokens,
-                                      [IQ_ATTR_PHASE] = decode,
-                                      [IQ_ATTR_ATTEMPT] = p->attempt};
-    if (2 * (s->n_tuples + 1) > s->n_slots) IQ_TRY(slots_grow(s, err));
-    size_t i = slot_find(s, value);
-    if (!s->slot[i]) {
-        if (s->n_tuples >= TUPLES)
-            return iq_fail(err, IQ_LIMIT, "more than %d combinations of batch and tokens", TUPLES);
-        IQ_TRY(iq_grow(&s->tuple, &s->cap_tuples, s->n_tuples + 1, sizeof *s->tuple, err));
-        memcpy(s->tuple[s->n_tuples++].value, value, sizeof value);
-        s->slot[i] = (uint32_t)s->n_tuples;
+    if (2 * (a->n + 1) > a->n_slots) IQ_TRY(slots_grow(a, err));
+    size_t i = slot_find(a, value);
+    if (!a->slot[i]) {
+        if (a->n >= VALUES)
+            return iq_fail(err, IQ_LIMIT, "more than %d values of one attribute of positions", VALUES);
+        IQ_TRY(iq_grow(&a->value, &a->cap, a->n + 1, sizeof *a->value, err));
+        a->value[a->n++] = (struct iq__value){.value = value};
+        a->slot[i] = (uint32_t)a->n;
     }
-    *out = s->slot[i] - 1;
+    *out = a->slot[i] - 1;
     return IQ_OK;
+}
+
+int iq__stats_place(struct iq__stats *s, const struct iq_position *p, uint32_t n_prompt,
+                    struct iq__place *out, struct iq_err *err)
+{
+    const uint32_t value[IQ_ATTRS] = {
+        [IQ_ATTR_BATCH] = p->batch,     [IQ_ATTR_TOKENS] = p->tokens, [IQ_ATTR_PHASE] = p->pos >= n_prompt,
+        [IQ_ATTR_ATTEMPT] = p->attempt, [IQ_ATTR_POS] = p->pos,       [IQ_ATTR_PROMPT] = n_prompt,
+        [IQ_ATTR_STEP] = p->step};
+    for (int i = 0; i < IQ_ATTRS; i++) IQ_TRY(value_index(&s->attr[i], value[i], &out->at[i], err));
+    struct iq__value *step = &s->attr[IQ_ATTR_STEP].value[out->at[IQ_ATTR_STEP]];
+    step->batch = p->batch;
+    step->tokens = p->tokens;
+    return IQ_OK;
+}
+
+void iq__stats_clean(struct iq__stats *s, const struct iq__place *p, bool reused, bool predicts)
+{
+    for (int i = 0; i < IQ_ATTRS; i++) {
+        struct iq__value *v = &s->attr[i].value[p->at[i]];
+        v->reused += reused;
+        v->clean[predicts] += !reused;
+    }
 }
 
 int iq__stats_op(struct iq__stats *s, const char *op, const char *kind, uint32_t *out, struct iq_err *err)
@@ -64,120 +77,69 @@ int iq__stats_op(struct iq__stats *s, const char *op, const char *kind, uint32_t
     return IQ_OK;
 }
 
-int iq__stats_add(struct iq__stats *s, uint32_t op, uint32_t tuple, uint64_t evaluated, uint64_t guilty,
+static int count_add(struct iq__op *o, int attr, uint32_t at, const struct iq__count *more,
+                     struct iq_err *err)
+{
+    IQ_TRY(iq_grow(&o->count[attr], &o->cap[attr], (size_t)at + 1, sizeof *o->count[attr], err));
+    struct iq__count *c = &o->count[attr][at];
+    c->evaluated += more->evaluated;
+    c->guilty += more->guilty;
+    c->positions += more->positions;
+    c->struck += more->struck;
+    return IQ_OK;
+}
+
+int iq__stats_add(struct iq__stats *s, uint32_t op, const struct iq__place *p, bool guilty,
                   struct iq_err *err)
 {
     struct iq__op *o = &s->op[op];
-    IQ_TRY(iq_grow(&o->count, &o->cap, (size_t)tuple + 1, sizeof *o->count, err));
-    o->count[tuple].evaluated += evaluated;
-    o->count[tuple].guilty += guilty;
+    const struct iq__count more = {1, guilty, o->seen != s->position,
+                                   guilty && o->last_position != s->position};
+    o->seen = s->position;
+    if (guilty) o->last_position = s->position;
     o->total += guilty;
-    if (guilty && o->last_position != s->position) {
-        o->last_position = s->position;
-        o->count[tuple].positions++;
-    }
+    for (int i = 0; i < IQ_ATTRS; i++) IQ_TRY(count_add(o, i, p->at[i], &more, err));
+    return IQ_OK;
+}
+
+int iq__stats_layer(struct iq__stats *s, uint32_t op, uint16_t layer, bool guilty, struct iq_err *err)
+{
+    struct iq__op *o = &s->op[op];
+    IQ_TRY(iq_grow(&o->beside, &o->cap_beside, (size_t)layer + 1, sizeof *o->beside, err));
+    o->beside[layer].evaluated++;
+    o->beside[layer].guilty += guilty;
     return IQ_OK;
 }
 
 int iq__stats_spread(struct iq__stats *s, uint32_t prefix, struct iq_err *err)
 {
-    for (size_t o = 0; o < s->n_ops; o++) {
-        if (!s->op[o].total) continue;
-        for (size_t t = 0; t < s->n_tuples; t++) {
-            const struct iq__tuple *u = &s->tuple[t];
-            uint64_t n = o == prefix ? u->reused
-                                     : (u->clean[0] + u->clean[1]) * s->op[o].cells[0] +
-                                           u->clean[1] * s->op[o].cells[1];
-            if (n) IQ_TRY(iq__stats_add(s, (uint32_t)o, (uint32_t)t, n, 0, err));
-        }
+    for (size_t k = 0; k < s->n_ops; k++) {
+        struct iq__op *o = &s->op[k];
+        for (int a = 0; o->total && a < IQ_ATTRS; a++)
+            for (size_t t = 0; t < s->attr[a].n; t++) {
+                const struct iq__value *v = &s->attr[a].value[t];
+                uint64_t all = v->clean[0] + v->clean[1];
+                struct iq__count more = {.evaluated = all * o->cells[0] + v->clean[1] * o->cells[1],
+                                         .positions = o->cells[0]   ? all
+                                                      : o->cells[1] ? v->clean[1]
+                                                                    : 0};
+                if (k == prefix) more.evaluated = more.positions = v->reused;
+                if (more.evaluated) IQ_TRY(count_add(o, a, (uint32_t)t, &more, err));
+            }
     }
-    return IQ_OK;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    uint32_t x = ((const struct iq_bucket *)a)->value, y = ((const struct iq_bucket *)b)->value;
-    return (x > y) - (x < y);
-}
-
-/* Counts of one op by one attribute, ascending; *positions: guilty ones. */
-static int buckets_make(const struct iq__stats *s, const struct iq__op *o, enum iq_attr attr,
-                        struct iq_trigger *t, uint64_t *positions, struct iq_err *err)
-{
-    size_t n = 0, live = s->n_tuples < o->cap ? s->n_tuples : o->cap;
-    *positions = 0;
-    if (!(t->bucket = calloc(live ? live : 1, sizeof *t->bucket)))
-        return iq_fail(err, IQ_MEMORY, "no memory for a trigger");
-    for (size_t i = 0; i < live; i++) {
-        if (!o->count[i].evaluated) continue;
-        t->bucket[n++] =
-            (struct iq_bucket){s->tuple[i].value[attr], o->count[i].evaluated, o->count[i].guilty, false};
-        *positions += o->count[i].positions;
-    }
-    qsort(t->bucket, n, sizeof *t->bucket, by_value);
-    for (size_t i = 0; i < n; i++) {
-        struct iq_bucket *last = t->n_buckets ? &t->bucket[t->n_buckets - 1] : NULL;
-        if (last && last->value == t->bucket[i].value) {
-            last->evaluated += t->bucket[i].evaluated;
-            last->guilty += t->bucket[i].guilty;
-        } else {
-            t->bucket[t->n_buckets++] = t->bucket[i];
-        }
-    }
-    return IQ_OK;
-}
-
-/* Does the set of values with guilty cells say anything: is there an outside, and is it no accident that it is clean? */
-static bool separates(struct iq_trigger *t, uint64_t positions, double least)
-{
-    double in = 0, all = 0, guilty = 0;
-    size_t set = 0;
-    for (size_t i = 0; i < t->n_buckets; i++) {
-        struct iq_bucket *b = &t->bucket[i];
-        b->in = b->guilty > 0;
-        set += b->in;
-        all += (double)b->evaluated;
-        in += b->in ? (double)b->evaluated : 0;
-        guilty += (double)b->guilty;
-    }
-    t->rate = in > 0 ? guilty / in : 0;
-    t->chance = all > 0 ? pow(in / all, (double)positions) : 1;
-    return set < t->n_buckets && set <= SET_MAX && t->chance < least;
-}
-
-int iq__stats_trigger(const struct iq__stats *s, const struct iq__op *o, double chance,
-                      struct iq_trigger *out, struct iq_err *err)
-{
-    uint64_t positions;
-    *out = (struct iq_trigger){.found = false};
-    for (int attr = 0; attr < IQ_ATTRS; attr++) {
-        struct iq_trigger t = {.attr = (enum iq_attr)attr};
-        int rc = buckets_make(s, o, t.attr, &t, &positions, err);
-        t.found = !rc && separates(&t, positions, chance);
-        if (rc || t.found) {
-            free(out->bucket);
-            *out = t;
-            return rc;
-        }
-        if (attr == IQ_ATTR_BATCH)
-            *out = t; /* shown even when it tells nothing */
-        else
-            free(t.bucket);
-    }
-    const char *why = out->n_buckets < 2
-                          ? "only one batch size was seen; record the subject at others too"
-                          : "neither batch, tokens, phase nor attempt separates guilty cells from clean ones";
-    memcpy(out->reason, why, strlen(why));
     return IQ_OK;
 }
 
 void iq__stats_free(struct iq__stats *s)
 {
     for (size_t i = 0; i < s->n_ops; i++) {
-        free(s->op[i].count);
+        for (int a = 0; a < IQ_ATTRS; a++) free(s->op[i].count[a]);
         free(s->op[i].layer);
+        free(s->op[i].beside);
     }
     free(s->op);
-    free(s->tuple);
-    free(s->slot);
+    for (int a = 0; a < IQ_ATTRS; a++) {
+        free(s->attr[a].value);
+        free(s->attr[a].slot);
+    }
 }

@@ -37,8 +37,9 @@ static void layer_value(struct iq_jw *w, uint16_t layer)
 
 static void attr_value(struct iq_jw *w, enum iq_attr attr, uint32_t value)
 {
-    if (attr == IQ_ATTR_PHASE)
-        iq_jw_str(w, value ? "decode" : "prefill");
+    const char *word = iq_attr_word(attr, value);
+    if (word)
+        iq_jw_str(w, word);
     else
         iq_jw_u64(w, value);
 }
@@ -92,6 +93,19 @@ static void vitro_json(const struct iq_guilty *g, struct iq_jw *w)
     iq_jw_end(w, '}');
 }
 
+static void layers_json(const struct iq_guilty *g, struct iq_jw *w, const char *key, bool told)
+{
+    iq_jw_key(w, key);
+    if (!told) {
+        iq_jw_null(w);
+        return;
+    }
+    iq_jw_begin(w, '[');
+    for (size_t i = 0; i < g->n_layers; i++)
+        if (g->layer[i] != IQ_NO_LAYER) iq_jw_u64(w, g->layer[i]);
+    iq_jw_end(w, ']');
+}
+
 static void guilty_json(const struct iq_guilty *g, struct iq_jw *w)
 {
     iq_jw_begin(w, '{');
@@ -103,11 +117,7 @@ static void guilty_json(const struct iq_guilty *g, struct iq_jw *w)
         iq_jw_null(w);
     else
         iq_jw_u64(w, (uint64_t)g->fault);
-    iq_jw_key(w, "layers");
-    iq_jw_begin(w, '[');
-    for (size_t i = 0; i < g->n_layers; i++)
-        if (g->layer[i] != IQ_NO_LAYER) iq_jw_u64(w, g->layer[i]);
-    iq_jw_end(w, ']');
+    layers_json(g, w, "layers", true);
     key_u64(w, "cells", g->cells);
     key_u64(w, "evaluated", g->evaluated);
     key_u64(w, "positions", g->positions);
@@ -122,6 +132,7 @@ static void guilty_json(const struct iq_guilty *g, struct iq_jw *w)
     key_u64(w, "batch", g->batch);
     key_u64(w, "tokens", g->tokens);
     iq_jw_end(w, '}');
+    layers_json(g, w, "trigger_layers", g->layers_told);
     iq_jw_key(w, "trigger");
     trigger_json(&g->trigger, w);
     if (!g->trigger.found) {
@@ -207,7 +218,7 @@ void iq_finding_json(const struct iq_finding *f, struct iq_jw *w)
     const struct iq_guilty *primary = f->n_guilty ? &f->guilty[0] : NULL;
     iq_jw_begin(w, '{');
     key_str(w, "label", iq_label_text(f->label));
-    key_str(w, "field_term", iq_label_field_term(f->label));
+    key_str(w, "field_term", iq_finding_term(f));
     key_str(w, "numerics", iq_numerics_text(f->numerics));
     key_str(w, "effect", iq_effect_text(f->effect));
     key_str(w, "reason", f->reason);

@@ -25,6 +25,7 @@ enum iq_label {
         IQ_LABELS
 };
 const char *iq_label_text(int label);
+/* "masked" is said of a finding only when a fault fired: see iq_finding_term. */
 const char *iq_label_field_term(int label);
 /* For --fail-on: IQ_USAGE lists the names. */
 int iq_label_from_name(const char *name, enum iq_label *out, struct iq_err *err);
@@ -67,8 +68,12 @@ enum iq_weights {
 };
 const char *iq_weights_text(int weights);
 
-/* The attributes a trigger may be told in. */
-#define IQ_ATTR_MAP(X) X(BATCH, "batch") X(TOKENS, "tokens") X(PHASE, "phase") X(ATTEMPT, "attempt")
+/* The attributes a trigger may be told in; the words are those of a plan's `when`. */
+#define IQ_ATTR_MAP(X)                                                                                       \
+    X(BATCH, "batch")                                                                                        \
+    X(TOKENS, "tokens")                                                                                      \
+    X(PHASE, "phase")                                                                                        \
+    X(ATTEMPT, "attempt") X(POS, "pos") X(PROMPT, "prompt") X(STEP, "step")
 enum iq_attr {
 #define X(name, text) IQ_ATTR_##name,
     IQ_ATTR_MAP(X)
@@ -80,16 +85,22 @@ const char *iq_attr_text(int attr);
 struct iq_bucket {
     uint32_t value; /* phase: 0 prefill, 1 decode */
     uint64_t evaluated, guilty;
-    bool in; /* in the trigger's set */
+    bool in;                    /* in the trigger's set */
+    uint64_t positions, struck; /* that have evaluated cells; that have guilty ones */
 };
-/* The smallest set of values of one attribute that holds all guilty cells. */
+/* The smallest set of values of one attribute that holds all guilty cells; of all attributes' sets the one that tells
+ * guilty from clean positions in the fewest bits (trigger.c). */
 struct iq_trigger {
     bool found;
-    enum iq_attr attr; /* not found: buckets are by batch */
+    bool near;         /* not found: the set fits, but chance alone would give one too often */
+    enum iq_attr attr; /* neither: buckets are by batch */
     struct iq_bucket *bucket;
     size_t n_buckets;
-    double rate;   /* guilty of evaluated inside the set */
-    double chance; /* that so many guilty positions fall inside it if the attribute did not matter */
+    bool range;  /* the set has every value that was seen between its least and its greatest */
+    double rate; /* guilty of evaluated cells inside the set */
+    double hit;  /* positions with a guilty cell, of those inside the set */
+    double
+        chance; /* that all guilty positions fall into any set of this form if the attribute did not matter */
     char reason[160];
 };
 
@@ -106,6 +117,8 @@ struct iq_guilty {
     uint64_t positions;        /* that have a guilty cell */
     uint16_t *layer;           /* ascending; IQ_NO_LAYER last */
     size_t n_layers;
+    bool layers_told; /* others were evaluated at the guilty positions and are clean, by no accident */
+    bool layers_open; /* at those positions some layer of it had other inputs and could not be judged */
     /* the earliest in the subject's execution order */
     uint32_t request, pos, step, tokens;
     uint16_t node, first_layer, rank, batch;
@@ -150,6 +163,7 @@ struct iq_finding {
     uint64_t asked, golden_right, subject_right, lost, gained; /* exact matches of `expect` */
 
     bool show_fired;
+    uint64_t planned; /* faults in the subject's plan */
     /* The subject's firing log: records, rows, rows whose bits changed. */
     uint64_t fired, fired_rows, fired_changed;
     char *replay;    /* command line from the subject's manifest, or NULL */
@@ -157,6 +171,10 @@ struct iq_finding {
 };
 
 void iq_finding_free(struct iq_finding *);
+/* The field's term for the label, or NULL: identical runs where no fault fired have masked nothing. */
+const char *iq_finding_term(const struct iq_finding *);
+/* "prefill" or "decode" for a phase; NULL: the value is a number. */
+const char *iq_attr_word(int attr, uint32_t value);
 /* One JSON object. 64-bit digests as hex strings; absent things as null. */
 void iq_finding_json(const struct iq_finding *, struct iq_jw *);
 

@@ -38,6 +38,16 @@ const char *iq_effect_text(int i) { return TEXT(EFFECT, i); }
 const char *iq_weights_text(int i) { return TEXT(WEIGHTS, i); }
 const char *iq_attr_text(int i) { return TEXT(ATTR, i); }
 
+const char *iq_finding_term(const struct iq_finding *f)
+{
+    return f->label == IQ_LABEL_IDENTICAL && !f->fired ? NULL : iq_label_field_term(f->label);
+}
+
+const char *iq_attr_word(int attr, uint32_t value)
+{
+    return attr != IQ_ATTR_PHASE ? NULL : value ? "decode" : "prefill";
+}
+
 int iq_label_from_name(const char *name, enum iq_label *out, struct iq_err *err)
 {
     for (int i = 0; i < IQ_LABELS; i++)
@@ -131,6 +141,26 @@ static bool crashed(struct iq_finding *f, const struct iq_trace *g, const struct
     return true;
 }
 
+/* A clean trial, one whose faults slept, and one whose faults struck for nothing are told apart. */
+static void identical_say(struct iq_finding *f)
+{
+    char how[200];
+    if (!f->fired && !f->planned)
+        snprintf(how, sizeof how, "identical: no fault was planned");
+    else if (!f->fired)
+        snprintf(how, sizeof how, "identical: the plan's faults never fired (check their `when`)");
+    else if (!f->fired_changed)
+        snprintf(how, sizeof how, "masked: fired %llu times over %llu rows, no bit changed",
+                 (unsigned long long)f->fired, (unsigned long long)f->fired_rows);
+    else
+        snprintf(how, sizeof how,
+                 "masked: fired %llu times and changed %llu of %llu rows, none that both runs keep",
+                 (unsigned long long)f->fired, (unsigned long long)f->fired_changed,
+                 (unsigned long long)f->fired_rows);
+    snprintf(f->reason, sizeof f->reason, "%s; no bit differs in %llu positions of %llu requests", how,
+             (unsigned long long)f->positions, (unsigned long long)f->requests);
+}
+
 static enum iq_label label_judge(struct iq_finding *f)
 {
     char buf[240];
@@ -143,8 +173,7 @@ static enum iq_label label_judge(struct iq_finding *f)
         return IQ_LABEL_INCONCLUSIVE;
     }
     if (!f->differing && !f->changed) {
-        snprintf(f->reason, sizeof f->reason, "no bit differs in %llu positions of %llu requests",
-                 (unsigned long long)f->positions, (unsigned long long)f->requests);
+        identical_say(f);
         return IQ_LABEL_IDENTICAL;
     }
     snprintf(f->reason, sizeof f->reason, "%s: %s; %llu of %llu requests answer otherwise", op, proof,

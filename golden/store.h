@@ -13,7 +13,8 @@
  * Safety: a store is hostile input. Opening checks the meta pages and walks every branch and leaf page before LMDB
  * follows a pointer (measured: 10 ms of CPU for a store of 470 MB, most of which are overflow pages that it need not
  * read); the first writer of a process also checks the overflow pages and the free list (90 ms). Values are checked
- * where they are read. A damaged store is IQ_FORMAT with the page or record named.
+ * where they are read, each against a digest that was written beside it. A damaged store is IQ_FORMAT with the page or
+ * record named.
  *
  * Errors: IQ_NOT_FOUND no such store or run; IQ_ABI another format version; IQ_FORMAT damage; IQ_FULL the disk or
  * the size limit (nothing committed is lost); IQ_EXISTS run or name is there; IQ_LIMIT another writer.
@@ -25,7 +26,7 @@
 
 #include <stdbool.h>
 
-#define IQ_STORE_VERSION 1
+#define IQ_STORE_VERSION 2
 enum { IQ_STORE_NAME = 200 }; /* longest name of a run, bytes */
 
 struct iq_store;
@@ -71,8 +72,9 @@ int iq_writer_finish(struct iq_writer *, enum iq_run_state state, const char *me
 /* Trial: leaves nothing. Golden: leaves the committed requests. Frees the writer; NULL is fine. */
 void iq_writer_abort(struct iq_writer *);
 
-/* Removes a run, its names, and tensors that no other run uses. */
-int iq_store_rm(struct iq_store *, const char *run, struct iq_err *);
+/* Removes a run, its names, and tensors that no other run uses. Where `run` is one of several names of a run only the
+ * name goes: *left (may be NULL) has its id then, else none (""). */
+int iq_store_rm(struct iq_store *, const char *run, char left[IQ_DIGEST_HEX], struct iq_err *);
 int iq_store_name(struct iq_store *, const char *run, const char *name, bool move, struct iq_err *);
 
 /* ---- reading ---- */
@@ -90,6 +92,9 @@ struct iq_run_info {
 };
 /* All published runs, oldest first; free *out. */
 int iq_store_runs(struct iq_store *, struct iq_run_info **out, size_t *n, struct iq_err *);
+/* All names of the run with this id (32 hex digits), in order of bytes; free *out. */
+int iq_store_names(struct iq_store *, const char *id, char (**out)[IQ_STORE_NAME + 1], size_t *n,
+                   struct iq_err *);
 /* `run`: a name, an id, or a prefix of an id that fits one run (at least 4 digits). */
 int iq_store_find(struct iq_store *, const char *run, struct iq_run_info *out, struct iq_err *);
 /* A run as a trace over one snapshot; close with iq_trace_close before the store. */
@@ -97,16 +102,19 @@ int iq_store_trace(struct iq_store *, const char *run, struct iq_trace *out, str
 
 /* What verify and import went through. */
 struct iq_store_tally {
-    uint64_t pages, free_pages, runs, requests, positions, cells, tensors, firings, bytes;
+    uint64_t pages, free_pages, runs, requests, positions, cells, tensors, firings;
+    uint64_t bytes; /* of all keys and values (verify only) */
 };
-/* Everything: pages and free list, each record's size and ranges, manifests against run ids, chains from positions,
- * bodies and logits from cells, contents against digests. Stops at the first fault. */
+/* Everything: pages and free list, each record's bytes, size and ranges, manifests against run ids, chains from
+ * positions, bodies and logits from cells, contents against digests. Stops at the first fault. */
 int iq_store_verify(struct iq_store *, struct iq_store_tally *out, struct iq_err *);
 
 /* ---- moving runs ---- */
 
-/* Writes one finished run to a new file (IQ_EXISTS when it is there); removed again on failure. */
+/* Writes one finished run, verified, to a new file (IQ_EXISTS when it is there); removed again on failure. */
 int iq_store_export(struct iq_store *, const char *run, const char *file, struct iq_err *);
+/* Is this an exported run, its SHA-256 that of its bytes? For a caller that would make a store for it. */
+int iq_store_import_check(const char *file, struct iq_err *err);
 /* Takes a run from a file: SHA-256 first, then record by record, then verified, then published. A run that is there
  * already is left as it is (*known true). `name` (or NULL for the exported one) must be free or of the same run. */
 int iq_store_import(struct iq_store *, const char *file, const char *name, struct iq_run_info *out,

@@ -175,7 +175,6 @@ static int tensors_check(struct check *c, struct iq_store *s, MDB_txn *txn, uint
             break;
         }
         c->sum->tensors++;
-        c->sum->bytes += n;
     }
     iq__scan_close(&scan);
     return rc == IQ_NOT_FOUND ? IQ_OK : rc;

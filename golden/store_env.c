@@ -110,12 +110,12 @@ static int format_check(struct iq_store *s, MDB_txn *txn, struct iq_err *err)
     if (rc || value.mv_size != sizeof f)
         return iq_fail(err, IQ_FORMAT, "%s: no store of inquest (no format record)", s->path);
     memcpy(&f, value.mv_data, sizeof f);
-    if (memcmp(f.magic, IQ__MAGIC, sizeof IQ__MAGIC))
+    if (memcmp(f.magic, (char[sizeof f.magic]){IQ__MAGIC}, sizeof f.magic))
         return iq_fail(err, IQ_FORMAT, "%s: no store of inquest", s->path);
     if (f.version != IQ_STORE_VERSION)
         return iq_fail(err, IQ_ABI,
                        "%s: store format %u, this build reads format %d: use the inquest that wrote it, "
-                       "or export there and import here",
+                       "or export there and import here into a new store",
                        s->path, f.version, IQ_STORE_VERSION);
     return IQ_OK;
 }

@@ -20,7 +20,8 @@
  *   tensors   ord, request, pos, attempt, node  -> struct iq__tensor_rec
  *   blobs     digest, length                    -> bytes
  *   firings   ord, seq / 127                    -> up to 127 iq_firing
- * Values are cut so that they fill one 4,096-byte overflow page: the tree above them stays small. */
+ * Each value but meta's is followed by its seal (iq__get_at). Values are cut so that with it they fill one 4,096-byte
+ * overflow page: the tree above them stays small. */
 #define IQ__DB_MAP(X)                                                                                        \
     X(META, "meta")                                                                                          \
     X(RUNS, "runs")                                                                                          \
@@ -195,17 +196,29 @@ void iq__unlock(struct iq_store *);
 /* An LMDB code as a sentence and an iq_status. */
 int iq__mdb_fail(const struct iq_store *, int rc, const char *what, struct iq_err *);
 
-/* IQ_NOT_FOUND writes no sentence. */
-int iq__get(struct iq_store *, MDB_txn *, enum iq__db, const struct iq__key *, MDB_val *out, struct iq_err *);
-int iq__put(struct iq_store *, MDB_txn *, enum iq__db, const struct iq__key *, const void *, size_t,
-            struct iq_err *);
+/* One record. On disk a value ends with its seal, 8 bytes of the digest of table, key and value; reading checks it and
+ * takes it off (IQ_FORMAT: the record is not the one that was written). IQ_NOT_FOUND writes no sentence. */
+int iq__get_at(struct iq_store *, MDB_txn *, enum iq__db, MDB_val key, MDB_val *out, struct iq_err *);
+int iq__put_at(struct iq_store *, MDB_txn *, enum iq__db, MDB_val key, const void *, size_t, struct iq_err *);
+static inline int iq__get(struct iq_store *s, MDB_txn *txn, enum iq__db db, const struct iq__key *key,
+                          MDB_val *out, struct iq_err *err)
+{
+    return iq__get_at(s, txn, db, (MDB_val){key->n, (void *)key->b}, out, err);
+}
+static inline int iq__put(struct iq_store *s, MDB_txn *txn, enum iq__db db, const struct iq__key *key,
+                          const void *bytes, size_t n, struct iq_err *err)
+{
+    return iq__put_at(s, txn, db, (MDB_val){key->n, (void *)key->b}, bytes, n, err);
+}
 
-/* A walk over the keys that start with a prefix: set `prefix`, then next until IQ_NOT_FOUND. */
+/* A walk over the keys that start with a prefix: set `prefix`, then next until IQ_NOT_FOUND. keys_only, set after the
+ * opening, leaves the values alone, seals too: what is to be removed may be damaged. */
 struct iq__scan {
     MDB_cursor *cursor;
+    enum iq__db db;
     struct iq__key prefix;
     MDB_val key, value;
-    bool begun;
+    bool begun, keys_only;
 };
 int iq__scan_open(struct iq_store *, MDB_txn *, enum iq__db, struct iq__key prefix, struct iq__scan *,
                   struct iq_err *);
@@ -219,6 +232,7 @@ void iq__scan_close(struct iq__scan *);
 /* A run by ordinal, by what a user types (name, id, the first digits of an id), by id. IQ_NOT_FOUND: there is none. */
 int iq__run_get(struct iq_store *, MDB_txn *, uint32_t ord, struct iq__run_rec *, struct iq_err *);
 int iq__run_find(struct iq_store *, MDB_txn *, const char *run, uint32_t *ord, struct iq_err *);
+int iq__run_by_name(struct iq_store *, MDB_txn *, const char *name, uint32_t *ord, struct iq_err *);
 int iq__run_by_id(struct iq_store *, MDB_txn *, struct iq_digest id, uint32_t *ord, struct iq_err *);
 int iq__run_info(struct iq_store *, MDB_txn *, uint32_t ord, struct iq_run_info *, struct iq_err *);
 /* IQ_USAGE: a name that a run may not have. */
@@ -226,6 +240,9 @@ int iq__name_check(const char *name, struct iq_err *);
 /* IQ_EXISTS when the name is another run's and may not move. */
 int iq__name_put(struct iq_store *, MDB_txn *, const char *name, struct iq_digest id, bool move,
                  struct iq_err *);
+/* A run's names; free *out. */
+int iq__names_of(struct iq_store *, MDB_txn *, struct iq_digest id, char (**out)[IQ_STORE_NAME + 1],
+                 size_t *n, struct iq_err *);
 int iq__trace_open(struct iq_store *, MDB_txn *, uint32_t ord, bool owns_txn, struct iq_trace *,
                    struct iq_err *);
 /* Removes unpublished runs and tensors that nothing names, in bounded transactions. Lock held. */

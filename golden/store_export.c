@@ -97,6 +97,7 @@ static int out_run(struct out *o, struct iq_store *s, MDB_txn *txn, const char *
     enum { N = sizeof OF_RUN / sizeof *OF_RUN };
     struct iq__file_head head = {.magic = IQ__FILE_MAGIC, .version = IQ__FILE_VERSION};
     struct iq_run_info info;
+    struct iq_store_tally sum = {0};
     uint32_t ord;
     uint8_t sha[EVP_MAX_MD_SIZE];
     IQ_TRY(iq__run_find(s, txn, run, &ord, o->err));
@@ -105,6 +106,7 @@ static int out_run(struct out *o, struct iq_store *s, MDB_txn *txn, const char *
     if (info.state == IQ_RUN_RECORDING)
         return iq_fail(o->err, IQ_USAGE, "%s: run '%s' is not finished; resume its `record` first", s->path,
                        run);
+    IQ_TRY(iq__check_run(s, txn, ord, &sum, o->err)); /* the file's SHA-256 would vouch for damage */
     memcpy(head.name, info.name, strlen(info.name));
     IQ_TRY(run_bytes(s, txn, ord, OF_RUN, N, &head.bytes, o->err));
     IQ_TRY(out_put(o, &head, sizeof head));

@@ -191,6 +191,22 @@ static int import_into(struct in *i, struct iq_writer *w, struct iq_run_info *in
     return iq__write_commit(w->store, txn, i->err);
 }
 
+static void in_close(struct in *i)
+{
+    free(i->value);
+    if (i->f) fclose(i->f);
+}
+
+int iq_store_import_check(const char *file, struct iq_err *err)
+{
+    struct iq_err none = {0};
+    struct in i = {.file = file, .err = err ? err : &none};
+    struct iq__file_head h;
+    int rc = in_open(&i, &h);
+    in_close(&i);
+    return rc;
+}
+
 int iq_store_import(struct iq_store *s, const char *file, const char *name, struct iq_run_info *out,
                     bool *known, struct iq_err *err)
 {
@@ -214,7 +230,6 @@ int iq_store_import(struct iq_store *s, const char *file, const char *name, stru
         iq__unlock(s);
     }
     free(w);
-    free(i.value);
-    if (i.f) fclose(i.f);
+    in_close(&i);
     return rc;
 }

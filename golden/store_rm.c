@@ -29,6 +29,7 @@ static int clear_prefix(struct clear *c, enum iq__db db, struct iq__key prefix, 
     for (bool more = true; more;) {
         struct iq__scan scan;
         IQ_TRY(iq__scan_open(c->s, c->txn, db, prefix, &scan, err));
+        scan.keys_only = true;
         int rc;
         unsigned n = 0;
         more = false;
@@ -94,6 +95,7 @@ static int clear_blobs(struct clear *c, struct iq_err *err)
     while (!rc) {
         struct iq__scan scan;
         if ((rc = iq__scan_open(c->s, c->txn, IQ__DB_BLOBS, (struct iq__key){.n = 0}, &scan, err))) break;
+        scan.keys_only = true;
         rc = iq__scan_seek(c->s, &scan, &at, err);
         while (!rc && scan.key.mv_size == 20 && n && bsearch(scan.key.mv_data, named, n, 20, key_order))
             rc = iq__scan_next(c->s, &scan, err);
@@ -162,6 +164,7 @@ static int next_request(struct clear *c, enum iq__db db, uint32_t ord, uint32_t 
     struct iq__scan scan;
     struct iq__key at = iq__key2(ord, *request);
     IQ_TRY(iq__scan_open(c->s, c->txn, db, iq__key1(ord), &scan, err));
+    scan.keys_only = true;
     int rc = iq__scan_seek(c->s, &scan, &at, err);
     if (!rc && scan.key.mv_size < 8)
         rc = iq_fail(err, IQ_FORMAT, "%s: a key of %zu bytes", c->s->path, scan.key.mv_size);
@@ -242,35 +245,54 @@ int iq__prune(struct iq_store *s, uint32_t ord, struct iq_err *err)
     return iq__write_commit(s, c.txn, err);
 }
 
-static int unpublish(struct iq_store *s, MDB_txn *txn, const char *run, struct iq_err *err)
+static int drop_key(struct iq_store *s, MDB_txn *txn, enum iq__db db, const void *key, size_t n,
+                    struct iq_err *err)
 {
-    struct iq__run_rec rec;
-    struct iq__scan scan;
-    struct iq__key k = {.n = 0};
-    uint32_t ord;
-    IQ_TRY(iq__run_find(s, txn, run, &ord, err));
-    IQ_TRY(iq__run_get(s, txn, ord, &rec, err));
-    iq__key_digest(&k, rec.id);
-    IQ_TRY(iq__scan_open(s, txn, IQ__DB_NAMES, (struct iq__key){.n = 0}, &scan, err));
-    int rc;
-    while ((rc = iq__scan_next(s, &scan, err)) == IQ_OK)
-        if (scan.value.mv_size == k.n && !memcmp(scan.value.mv_data, k.b, k.n) &&
-            mdb_cursor_del(scan.cursor, 0))
-            break;
-    iq__scan_close(&scan);
-    if (rc != IQ_NOT_FOUND) return rc ? rc : iq_fail(err, IQ_IO, "%s: a name could not be removed", s->path);
-    MDB_val id = {k.n, k.b};
-    int m = mdb_del(txn, s->env->db[IQ__DB_IDS], &id, NULL);
-    return m ? iq__mdb_fail(s, m, "ids", err) : IQ_OK;
+    MDB_val k = {n, (void *)key};
+    int m = mdb_del(txn, s->env->db[db], &k, NULL);
+    return m ? iq__mdb_fail(s, m, iq__db_name(db), err) : IQ_OK;
 }
 
-int iq_store_rm(struct iq_store *s, const char *run, struct iq_err *err)
+/* One name of several, or the run's entry with all of its names. */
+static int unpublish(struct iq_store *s, MDB_txn *txn, const char *run, char left[IQ_DIGEST_HEX],
+                     struct iq_err *err)
+{
+    struct iq__run_rec rec;
+    struct iq__key k = {.n = 0};
+    char(*names)[IQ_STORE_NAME + 1];
+    size_t n;
+    uint32_t ord;
+    int by_name = iq__run_by_name(s, txn, run, &ord, err);
+    if (by_name == IQ_NOT_FOUND)
+        IQ_TRY(iq__run_find(s, txn, run, &ord, err));
+    else
+        IQ_TRY(by_name);
+    IQ_TRY(iq__run_get(s, txn, ord, &rec, err));
+    IQ_TRY(iq__names_of(s, txn, rec.id, &names, &n, err));
+    int rc = IQ_OK;
+    if (by_name == IQ_OK && n > 1) {
+        iq_digest_hex(rec.id, left);
+        rc = drop_key(s, txn, IQ__DB_NAMES, run, strlen(run), err);
+    } else {
+        for (size_t i = 0; i < n && !rc; i++)
+            rc = drop_key(s, txn, IQ__DB_NAMES, names[i], strlen(names[i]), err);
+        iq__key_digest(&k, rec.id);
+        if (!rc) rc = drop_key(s, txn, IQ__DB_IDS, k.b, k.n, err);
+    }
+    free(names);
+    return rc;
+}
+
+int iq_store_rm(struct iq_store *s, const char *run, char left[IQ_DIGEST_HEX], struct iq_err *err)
 {
     MDB_txn *txn;
+    char kept[IQ_DIGEST_HEX];
+    if (!left) left = kept;
+    left[0] = 0;
     IQ_TRY(iq__lock(s, err));
     int rc = iq__write_begin(s, ROOM, &txn, err);
     if (!rc) {
-        rc = unpublish(s, txn, run, err);
+        rc = unpublish(s, txn, run, left, err);
         if (rc)
             iq__write_abort(s, txn);
         else

@@ -61,13 +61,12 @@ int iq__run_by_id(struct iq_store *s, MDB_txn *txn, struct iq_digest id, uint32_
     return IQ_OK;
 }
 
-static int by_name(struct iq_store *s, MDB_txn *txn, const char *name, uint32_t *ord, struct iq_err *err)
+int iq__run_by_name(struct iq_store *s, MDB_txn *txn, const char *name, uint32_t *ord, struct iq_err *err)
 {
     MDB_val k = {strlen(name), (void *)name}, v;
     if (!k.mv_size || k.mv_size > IQ_STORE_NAME) return IQ_NOT_FOUND;
-    int rc = mdb_get(txn, s->env->db[IQ__DB_NAMES], &k, &v);
-    if (rc == MDB_NOTFOUND) return IQ_NOT_FOUND;
-    if (rc) return iq__mdb_fail(s, rc, "names", err);
+    int rc = iq__get_at(s, txn, IQ__DB_NAMES, k, &v, err);
+    if (rc) return rc;
     if (v.mv_size != 16)
         return iq_fail(err, IQ_FORMAT, "%s: name '%s': a value of %zu bytes", s->path, name, v.mv_size);
     rc = iq__run_by_id(s, txn, iq__digest_at(v.mv_data), ord, err);
@@ -107,7 +106,7 @@ static int by_prefix(struct iq_store *s, MDB_txn *txn, const char *hex, uint32_t
 int iq__run_find(struct iq_store *s, MDB_txn *txn, const char *run, uint32_t *ord, struct iq_err *err)
 {
     *ord = 0;
-    int rc = by_name(s, txn, run, ord, err);
+    int rc = iq__run_by_name(s, txn, run, ord, err);
     if (rc == IQ_NOT_FOUND) rc = by_prefix(s, txn, run, ord, err);
     if (rc == IQ_NOT_FOUND)
         return iq_fail(err, rc,
@@ -122,31 +121,53 @@ int iq__name_put(struct iq_store *s, MDB_txn *txn, const char *name, struct iq_d
     struct iq__key d = {.n = 0};
     IQ_TRY(iq__name_check(name, err));
     iq__key_digest(&d, id);
-    MDB_val k = {strlen(name), (void *)name}, v = {d.n, d.b}, old;
-    int rc = mdb_get(txn, s->env->db[IQ__DB_NAMES], &k, &old);
+    MDB_val k = {strlen(name), (void *)name}, old;
+    int rc = iq__get_at(s, txn, IQ__DB_NAMES, k, &old, err);
     if (!rc && old.mv_size == d.n && !memcmp(old.mv_data, d.b, d.n)) return IQ_OK;
     if (!rc && !move)
         return iq_fail(err, IQ_EXISTS,
-                       "%s: the name '%s' is taken by another run; choose another, or say that it moves",
+                       "%s: the name '%s' is taken by another run; choose another, or move it (--move-name)",
                        s->path, name);
-    if (!rc || rc == MDB_NOTFOUND) rc = mdb_put(txn, s->env->db[IQ__DB_NAMES], &k, &v, 0);
-    return rc ? iq__mdb_fail(s, rc, "names", err) : IQ_OK;
+    return rc && rc != IQ_NOT_FOUND ? rc : iq__put_at(s, txn, IQ__DB_NAMES, k, d.b, d.n, err);
 }
 
-static int names_of(struct iq_store *s, MDB_txn *txn, struct iq_digest id, struct iq_run_info *out,
-                    struct iq_err *err)
+int iq__names_of(struct iq_store *s, MDB_txn *txn, struct iq_digest id, char (**out)[IQ_STORE_NAME + 1],
+                 size_t *n, struct iq_err *err)
 {
     struct iq__scan scan;
+    size_t cap = 0;
+    *out = NULL;
+    *n = 0;
     IQ_TRY(iq__scan_open(s, txn, IQ__DB_NAMES, (struct iq__key){.n = 0}, &scan, err));
     int rc;
     while ((rc = iq__scan_next(s, &scan, err)) == IQ_OK) {
         if (scan.value.mv_size != 16 || scan.key.mv_size > IQ_STORE_NAME ||
             !iq_digest_equal(iq__digest_at(scan.value.mv_data), id))
             continue;
-        if (!out->n_names++) memcpy(out->name, scan.key.mv_data, scan.key.mv_size);
+        if ((rc = iq_grow(out, &cap, *n + 1, sizeof **out, err))) break;
+        memcpy((*out)[*n], scan.key.mv_data, scan.key.mv_size);
+        (*out)[(*n)++][scan.key.mv_size] = 0;
     }
     iq__scan_close(&scan);
-    return rc == IQ_NOT_FOUND ? IQ_OK : rc;
+    if (rc == IQ_NOT_FOUND) return IQ_OK;
+    free(*out);
+    *out = NULL;
+    *n = 0;
+    return rc;
+}
+
+int iq_store_names(struct iq_store *s, const char *id, char (**out)[IQ_STORE_NAME + 1], size_t *n,
+                   struct iq_err *err)
+{
+    MDB_txn *txn;
+    struct iq_digest run;
+    *out = NULL;
+    *n = 0;
+    if (!iq_digest_parse(id, &run)) return iq_fail(err, IQ_USAGE, "'%s': a run's id has 32 hex digits", id);
+    IQ_TRY(iq__read_begin(s, &txn, err));
+    int rc = iq__names_of(s, txn, run, out, n, err);
+    iq__read_end(s, txn);
+    return rc;
 }
 
 int iq__run_info(struct iq_store *s, MDB_txn *txn, uint32_t ord, struct iq_run_info *out, struct iq_err *err)
@@ -164,7 +185,13 @@ int iq__run_info(struct iq_store *s, MDB_txn *txn, uint32_t ord, struct iq_run_i
                                 .firings = r.firings,
                                 .tensors = r.tensors};
     iq_digest_hex(r.id, out->id);
-    return names_of(s, txn, r.id, out, err);
+    char(*names)[IQ_STORE_NAME + 1];
+    size_t n;
+    IQ_TRY(iq__names_of(s, txn, r.id, &names, &n, err));
+    if (n) memcpy(out->name, names[0], sizeof out->name);
+    out->n_names = (uint32_t)n;
+    free(names);
+    return IQ_OK;
 }
 
 static int by_ordinal(const void *a, const void *b)

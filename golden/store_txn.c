@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -174,27 +175,78 @@ void iq__unlock(struct iq_store *s)
 
 /* ---- records ---- */
 
-int iq__get(struct iq_store *s, MDB_txn *txn, enum iq__db db, const struct iq__key *key, MDB_val *out,
-            struct iq_err *err)
+static uint64_t seal_of(enum iq__db db, const MDB_val *key, const void *bytes, size_t n)
 {
-    MDB_val k = {key->n, (void *)key->b};
-    int rc = mdb_get(txn, s->env->db[db], &k, out);
-    if (rc == MDB_NOTFOUND) return IQ_NOT_FOUND;
-    return rc ? iq__mdb_fail(s, rc, iq__db_name(db), err) : IQ_OK;
+    struct iq_digest part[2] = {iq_digest_bytes(key->mv_data, key->mv_size), iq_digest_bytes(bytes, n)};
+    part[0].lo += db; /* a record of one table is none of another */
+    return iq_digest_list(part, 2).lo;
 }
 
-int iq__put(struct iq_store *s, MDB_txn *txn, enum iq__db db, const struct iq__key *key, const void *bytes,
-            size_t n, struct iq_err *err)
+/* What a key stands for, as a user may look for it; else its digits. */
+static void record_text(enum iq__db db, const MDB_val *key, char *out, size_t size)
 {
-    MDB_val k = {key->n, (void *)key->b}, v = {n, (void *)bytes};
-    int rc = mdb_put(txn, s->env->db[db], &k, &v, 0);
-    return rc ? iq__mdb_fail(s, rc, iq__db_name(db), err) : IQ_OK;
+    const uint8_t *b = key->mv_data;
+    bool of_request =
+        db == IQ__DB_REQUESTS || db == IQ__DB_POSITIONS || db == IQ__DB_CELLS || db == IQ__DB_TENSORS;
+    int n = snprintf(out, size, "%s: ", iq__db_name(db)), left = (int)size - n;
+    if (db == IQ__DB_NAMES) {
+        int len = key->mv_size > IQ_STORE_NAME ? IQ_STORE_NAME : (int)key->mv_size;
+        snprintf(out + n, (size_t)left, "'%.*s'", len, (const char *)key->mv_data);
+    } else if (of_request && key->mv_size >= 12) {
+        uint32_t at = iq__u32_at(b, 8) * (db == IQ__DB_POSITIONS ? IQ__CHUNK : 1u);
+        snprintf(out + n, (size_t)left, "request %u position %u", iq__u32_at(b, 4), at);
+    } else if (of_request && key->mv_size >= 8) {
+        snprintf(out + n, (size_t)left, "request %u", iq__u32_at(b, 4));
+    } else {
+        n += snprintf(out + n, (size_t)left, "key ");
+        for (size_t i = 0; i < key->mv_size && i < 20; i++)
+            n += snprintf(out + n, size - (size_t)n, "%02x", b[i]);
+    }
+}
+
+/* Takes the seal off a value that was read. */
+static int unseal(const struct iq_store *s, enum iq__db db, const MDB_val *key, MDB_val *value,
+                  struct iq_err *err)
+{
+    uint64_t seal;
+    char what[256];
+    if (value->mv_size >= sizeof seal) {
+        value->mv_size -= sizeof seal;
+        memcpy(&seal, (const char *)value->mv_data + value->mv_size, sizeof seal);
+        if (seal == seal_of(db, key, value->mv_data, value->mv_size)) return IQ_OK;
+    }
+    record_text(db, key, what, sizeof what);
+    return iq_fail(
+        err, IQ_FORMAT,
+        "%s: %s: the record is not the one that was written (another digest): the store is damaged; "
+        "restore it, or export the runs that are whole",
+        s->path, what);
+}
+
+int iq__get_at(struct iq_store *s, MDB_txn *txn, enum iq__db db, MDB_val key, MDB_val *out,
+               struct iq_err *err)
+{
+    int rc = mdb_get(txn, s->env->db[db], &key, out);
+    if (rc == MDB_NOTFOUND) return IQ_NOT_FOUND;
+    return rc ? iq__mdb_fail(s, rc, iq__db_name(db), err) : unseal(s, db, &key, out, err);
+}
+
+int iq__put_at(struct iq_store *s, MDB_txn *txn, enum iq__db db, MDB_val key, const void *bytes, size_t n,
+               struct iq_err *err)
+{
+    uint64_t seal = seal_of(db, &key, bytes, n);
+    MDB_val v = {n + sizeof seal, NULL};
+    int rc = mdb_put(txn, s->env->db[db], &key, &v, MDB_RESERVE);
+    if (rc) return iq__mdb_fail(s, rc, iq__db_name(db), err);
+    if (n) memcpy(v.mv_data, bytes, n);
+    memcpy((char *)v.mv_data + n, &seal, sizeof seal);
+    return IQ_OK;
 }
 
 int iq__scan_open(struct iq_store *s, MDB_txn *txn, enum iq__db db, struct iq__key prefix,
                   struct iq__scan *scan, struct iq_err *err)
 {
-    *scan = (struct iq__scan){.prefix = prefix};
+    *scan = (struct iq__scan){.prefix = prefix, .db = db};
     int rc = mdb_cursor_open(txn, s->env->db[db], &scan->cursor);
     return rc ? iq__mdb_fail(s, rc, iq__db_name(db), err) : IQ_OK;
 }
@@ -203,9 +255,9 @@ static int scan_end(struct iq_store *s, struct iq__scan *scan, int rc, struct iq
 {
     if (rc == MDB_NOTFOUND) return IQ_NOT_FOUND;
     if (rc) return iq__mdb_fail(s, rc, "scanning", err);
-    return scan->key.mv_size >= scan->prefix.n && !memcmp(scan->key.mv_data, scan->prefix.b, scan->prefix.n)
-               ? IQ_OK
-               : IQ_NOT_FOUND;
+    if (scan->key.mv_size < scan->prefix.n || memcmp(scan->key.mv_data, scan->prefix.b, scan->prefix.n))
+        return IQ_NOT_FOUND;
+    return scan->keys_only ? IQ_OK : unseal(s, scan->db, &scan->key, &scan->value, err);
 }
 
 int iq__scan_seek(struct iq_store *s, struct iq__scan *scan, const struct iq__key *key, struct iq_err *err)

@@ -207,13 +207,12 @@ static int name_free(struct iq_writer *w)
     if (!w->name) return IQ_OK;
     IQ_TRY(iq__name_check(w->name, &w->err));
     MDB_val k = {strlen(w->name), w->name}, v;
-    int rc = mdb_get(w->txn, w->store->env->db[IQ__DB_NAMES], &k, &v);
-    if (rc == MDB_NOTFOUND) return IQ_OK;
-    if (rc) return iq__mdb_fail(w->store, rc, "names", &w->err);
+    int rc = iq__get_at(w->store, w->txn, IQ__DB_NAMES, k, &v, &w->err);
+    if (rc) return rc == IQ_NOT_FOUND ? IQ_OK : rc;
     if (w->move_name || (v.mv_size == 16 && iq_digest_equal(iq__digest_at(v.mv_data), w->rec.id)))
         return IQ_OK;
     return iq_fail(&w->err, IQ_EXISTS,
-                   "%s: the name '%s' is taken by another run; choose another, or say that it moves",
+                   "%s: the name '%s' is taken by another run; choose another, or move it (--move-name)",
                    w->store->path, w->name);
 }
 

@@ -60,6 +60,8 @@ struct iq_command {
     const char *examples;           /* lines, each ending with a newline */
     const char *statuses;           /* lines "  1  ..." that only this command has; may be NULL */
     const struct iq_flag *flags;
+    void (*words)(
+        struct iq_buf *); /* appends "WORD " for each operand that is known, for completion; NULL: paths */
     int (*run)(struct iq_call *, struct iq_err *);
 };
 

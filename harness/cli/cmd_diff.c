@@ -1,15 +1,21 @@
 #include "golden/store.h"
 #include "harness/cli/commands.h"
+#include "harness/cli/progress.h"
+#include "harness/cli/run_common.h"
 #include "harness/report/postmortem.h"
 #include "harness/trial/judge.h"
 
 #include <string.h>
+
+#define LABEL(name, text, term) " " text
+#define LABELS                  "these:" IQ_LABEL_MAP(LABEL)
 
 /* Labels of --fail-on, as bits. */
 static int fail_on(const char *list, unsigned *mask, struct iq_err *err)
 {
     char word[32];
     *mask = 0;
+    if (!*list) return iq_fail(err, IQ_USAGE, "--fail-on: found no label, expected some of " LABELS);
     for (const char *p = list; *p;) {
         size_t n = strcspn(p, ",");
         enum iq_label label;
@@ -57,15 +63,13 @@ static void set_replay(struct iq_finding *f, const struct iq_call *call, const s
 }
 
 static int compare(struct iq_call *call, const struct iq_trace *golden, const struct iq_trace *subject,
-                   struct iq_err *err)
+                   unsigned mask, struct iq_err *err)
 {
     struct iq_policy policy = IQ_POLICY_DEFAULT;
     struct iq_judge judge;
     struct iq_finding *f = NULL;
-    unsigned mask;
     policy.tie_margin = (float)iq_arg_f64(call, "tie-margin");
     policy.show_fired = iq_arg_on(call, "fired");
-    IQ_TRY(fail_on(iq_arg_str(call, "fail-on"), &mask, err));
     IQ_TRY(iq_judge_open(subject->manifest, subject->manifest_len, &judge, err));
     bool vitro = iq_arg_on(call, "vitro");
     int status = iq_compare(golden, subject, &policy, vitro ? iq_judge_suspect : NULL, &judge, &f, err);
@@ -82,14 +86,27 @@ static int compare(struct iq_call *call, const struct iq_trace *golden, const st
     return status;
 }
 
+/* What is there is compared; how the rest is got is said beside it. */
+static void say_unfinished(struct iq_store *store, const char *run, const char *role,
+                           const struct iq_trace *t)
+{
+    struct iq_err why;
+    if (t->state == IQ_RUN_RECORDING && iq_run_finished(store, run, role, &why) != IQ_OK)
+        iq_say("%s", why.text);
+}
+
 static int run(struct iq_call *call, struct iq_err *err)
 {
     struct iq_store *store = NULL;
     struct iq_trace golden = {0}, subject = {0};
+    unsigned mask;
+    IQ_TRY(fail_on(iq_arg_str(call, "fail-on"), &mask, err));
     int status = iq_store_open(iq_arg_str(call, "store"), NULL, &store, err);
     if (status == IQ_OK) status = iq_store_trace(store, call->operands[0], &golden, err);
     if (status == IQ_OK) status = iq_store_trace(store, call->operands[1], &subject, err);
-    if (status == IQ_OK) status = compare(call, &golden, &subject, err);
+    if (status == IQ_OK) say_unfinished(store, call->operands[0], "golden", &golden);
+    if (status == IQ_OK) say_unfinished(store, call->operands[1], "subject", &subject);
+    if (status == IQ_OK) status = compare(call, &golden, &subject, mask, err);
     iq_trace_close(&golden);
     iq_trace_close(&subject);
     iq_store_close(store);
@@ -131,11 +148,18 @@ const struct iq_command iq_cmd_diff = {
     .operands = "GOLDEN SUBJECT",
     .operands_min = 2,
     .operands_max = 2,
-    .about = "GOLDEN and SUBJECT are names, run ids, or prefixes of ids. Labels: identical (no bit differs), "
-             "benign (rounding,\n"
-             "and at most flips at ties), suspect (outside of what rounding explains, or decisive flips), "
-             "wrong (proven by\n"
-             "exact data or a broken invariant), crashed.\n",
+    .about =
+        "GOLDEN and SUBJECT are names, run ids, or prefixes of ids. Labels, from the mildest:\n"
+        "  identical     no bit differs\n"
+        "  benign        rounding, and at most flips at ties\n"
+        "  inconclusive  too little was recorded or compared to tell\n"
+        "  suspect       outside of what rounding explains, or decisive flips, without a proof\n"
+        "  regressed     a metric fell beyond chance; not given by this version, which has no statistics\n"
+        "  wrong         proven: the guilty op fails on exact data, or an invariant is broken\n"
+        "  crashed       the subject died\n"
+        "The proof on exact data is made by running the guilty op again; --no-vitro leaves it out, and what "
+        "would be wrong\n"
+        "may then be suspect only, which --fail-on does not name by default.\n",
     .examples = "inquest diff --store S golden subject\n"
                 "inquest diff --store S golden subject --json --fail-on suspect,wrong,crashed\n",
     .statuses = "  1  a label that --fail-on names\n  3  inconclusive\n",

@@ -48,6 +48,11 @@ static int run(struct iq_call *call, struct iq_err *err)
     return status;
 }
 
+static void words(struct iq_buf *b)
+{
+    for (const struct iq_known_model *m = iq_known_models; m->name; m++) iq_buf_printf(b, "%s ", m->name);
+}
+
 static const struct iq_flag flags[] = {
     {.name = "verify", .type = IQ_FLAG_SWITCH, .help = "compute the digest of a file that is there again"},
     {.name = "list", .type = IQ_FLAG_SWITCH, .help = "print the names that NAME may be, and stop"},
@@ -69,5 +74,6 @@ const struct iq_command iq_cmd_model_fetch = {
         "inquest model fetch smollm2\n"
         "inquest run --model \"$(inquest model fetch smollm2)\" --prompt 'What is the capital of France?'\n",
     .flags = flags,
+    .words = words,
     .run = run,
 };

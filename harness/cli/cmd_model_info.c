@@ -127,7 +127,7 @@ static void as_text(const struct iq_model *m, struct iq_buf *out)
         out, "%s\n  %s: %u layers, hidden %u, ffn %u, %u heads over %u KV heads of %u, vocabulary %u%s\n",
         iq_model_file_name(m->file), iq_arch_name(c->arch), c->layers, c->hidden, c->ffn, c->heads,
         c->kv_heads, c->head_dim, c->vocab, c->tied ? ", tied head" : "");
-    iq_buf_printf(out, "  context %llu, rotary %s (theta %g), %zu tensors, sha256 %s\n",
+    iq_buf_printf(out, "  context %llu, rotary scaling %s, theta %g, %zu tensors, sha256 %s\n",
                   (unsigned long long)c->context, iq_rope_kind_name(c->rope.kind), c->rope.theta,
                   iq_model_tensor_count(m->file), m->sha256);
     iq_buf_printf(out, "  tokenizer: %u ids; chat template: %s\n", iq_tokenizer_vocab(m->tokenizer),

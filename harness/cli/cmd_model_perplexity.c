@@ -115,7 +115,7 @@ static const struct iq_flag flags[] = {
      .meta = "FILE",
      .help = "UTF-8 text; control tokens in it are ordinary text",
      .required = true},
-    IQ_SETTINGS_FLAGS,
+    IQ_COMPUTE_FLAGS,
     IQ_FLAG_JSON,
     {0},
 };

@@ -85,7 +85,7 @@ static int run(struct iq_call *call, struct iq_err *err)
 }
 
 static const struct iq_flag flags[] = {
-    IQ_MODEL_FLAG,
+    IQ_MODEL_FLAG(true),
     IQ_PROMPT_FLAGS,
     {.name = "store",
      .type = IQ_FLAG_STRING,

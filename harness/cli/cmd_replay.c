@@ -39,6 +39,15 @@ static int list(struct iq_call *call, struct iq_err *err)
     return status;
 }
 
+/* The file as it is shipped: what a file of one's own may start from. */
+static int show(struct iq_call *call, struct iq_err *err)
+{
+    const struct iq_shipped *s = iq_shipped_find(call->operands[0]);
+    if (!s) return iq_incident_unknown(call->operands[0], err);
+    iq_out_put(call->out, s->text, s->len);
+    return IQ_OK;
+}
+
 /* ---- running ---- */
 
 /* A path, or a known model's, which is fetched where it is missing. */
@@ -102,6 +111,7 @@ static int run(struct iq_call *call, struct iq_err *err)
     if (iq_arg_on(call, "list")) return list(call, err);
     if (!call->n_operands)
         return iq_fail(err, IQ_USAGE, "an incident's name is missing; --list shows the known ones");
+    if (iq_arg_on(call, "show")) return show(call, err);
     IQ_TRY(iq_incident_load(call->operands[0], &in, err));
     int status = replay(call, &in, err);
     iq_incident_free(&in);
@@ -118,6 +128,9 @@ static const struct iq_flag flags[] = {
      .meta = "DIR",
      .help = "keep the runs in this store, named INCIDENT/ARM (default: a temporary one)"},
     {.name = "list", .type = IQ_FLAG_SWITCH, .help = "print the known incidents, and stop"},
+    {.name = "show",
+     .type = IQ_FLAG_SWITCH,
+     .help = "print the file of a known incident, or of its prompts, and stop"},
     IQ_FLAG_JSON,
     {0},
 };
@@ -127,14 +140,51 @@ const struct iq_command iq_cmd_replay = {
     .one_line = "replay an incident: what hid it, what cured it, and whether its predictions hold",
     .operands = "NAME",
     .operands_max = 1,
-    .about = "NAME is a known incident, or the path of a file like those in harness/incidents. Prompts are "
-             "run golden,\n"
-             "then once for each arm of the incident: as it happened, with workarounds, at other batch "
-             "sizes, traced.\n"
-             "Each arm is compared with golden and held against what the file predicts.\n",
+    .about =
+        "NAME is a known incident, or the path of a file of your own. Prompts are run golden, then once for "
+        "each arm\n"
+        "of the incident: as it happened, with workarounds, at other batch sizes, traced. Each arm is "
+        "compared with\n"
+        "golden and held against what the file predicts.\n"
+        "\n"
+        "The file is a JSON object (--show prints those that are known):\n"
+        "  name, id, title,   texts; name (a-z, 0-9, '.', '-') begins the runs' names in the store\n"
+        "  source, story\n"
+        "  model              for replays without --model; optional\n"
+        "  prompts            a list of prompts as in `run --prompts`, or the name of a JSON-lines file "
+        "beside this one\n"
+        "  engine             settings, spelled as the options of `run` with _ for -, and level; optional\n"
+        "  plan               {\"faults\": [...], \"seed\": n}: see `inquest faults`\n"
+        "  arms               a list; the first is the incident as it happened. Each has name, what (one "
+        "line), predict,\n"
+        "                     and may have engine (changed settings), without (names of the plan's faults "
+        "that are left\n"
+        "                     out), faults (more of them, which go last), prompts (max_tokens, temperature "
+        "... for all\n"
+        "                     prompts, first: only so many of them)\n"
+        "  predict            any of: label, numerics, effect (a word, or a list of which one holds), guilty "
+        "(an op or a\n"
+        "                     list; []: none), guilty_among, variant, trigger ({\"batch\": [3, 6]} or null), "
+        "hidden,\n"
+        "                     fired, struck (true or false), changed, differing ({\"min\", \"max\"}: share "
+        "of requests)\n"
+        "\n"
+        "mine.json, for instance:\n"
+        "  {\"name\": \"mine\", \"id\": \"X1\", \"title\": \"top-k wrong at two\", \"source\": \"me\", "
+        "\"story\": \"...\",\n"
+        "   \"prompts\": [{\"id\": \"q1\", \"prompt\": \"The sky is\", \"max_tokens\": 8},\n"
+        "               {\"id\": \"q2\", \"prompt\": \"Water is\", \"max_tokens\": 8}],\n"
+        "   \"plan\": {\"faults\": [{\"op\": \"topk\", \"variant\": \"coarse_bin\",\n"
+        "                        \"params\": {\"bits\": 1, \"capacity\": 16}, \"when\": {\"batch\": 2}}]},\n"
+        "   \"arms\": [{\"name\": \"as-it-happened\", \"what\": \"both at once\", \"predict\": {\"label\": "
+        "\"wrong\"}},\n"
+        "            {\"name\": \"alone\", \"what\": \"one at a time\", \"engine\": {\"batch\": 1},\n"
+        "             \"predict\": {\"label\": \"identical\"}}]}\n",
     .examples = "inquest replay --list\n"
                 "inquest replay anthropic-2025-09-topk\n"
-                "inquest replay ./my-incident.json --model M.gguf --store S --json\n",
+                "inquest replay --show reduction-order > mine.json\n"
+                "inquest replay ./mine.json --model M.gguf --store S --json\n",
+    .words = iq_shipped_names,
     .statuses = "  1  a prediction does not hold\n",
     .flags = flags,
     .run = run,

@@ -2,10 +2,13 @@
 #include "harness/cli/progress.h"
 #include "harness/cli/run_common.h"
 #include "harness/model/known.h"
+#include "harness/report/fired_report.h"
 #include "harness/trial/record.h"
+#include "kernels/base/sha256.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,11 +20,29 @@ struct job {
     struct iq_store *store;
     struct iq_trial trial;
     cJSON *trajectory;
-    char golden[IQ_DIGEST_HEX], model[IQ_PATH_MAX];
-    struct iq_err output; /* why a line was not taken: the pipe knows only that */
+    char golden[IQ_DIGEST_HEX], model[IQ_PATH_MAX],
+        sha256[IQ_SHA256_HEX]; /* of the model that is to be repeated */
+    struct iq_fired *fired;    /* (plan.n) */
+    struct iq_err output;      /* why a line was not taken: the pipe knows only that */
 };
 
 /* ---- prompts, settings and plan of a recorded run ---- */
+
+/* --again without --model: the recorded path, if it still holds the recorded bytes. */
+static int recorded_model(struct job *j, const cJSON *manifest, struct iq_err *err)
+{
+    const char *path, *sha256;
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(manifest, "model");
+    IQ_TRY(iq_json_str(model, "path", "the recorded manifest: model", &path, err));
+    IQ_TRY(iq_json_str(model, "sha256", "the recorded manifest: model", &sha256, err));
+    if (access(path, F_OK))
+        return iq_fail(err, IQ_NOT_FOUND, "%s, the model of the recorded run: %s; give its file with --model",
+                       path, strerror(errno));
+    snprintf(j->model, sizeof j->model, "%s", path);
+    snprintf(j->sha256, sizeof j->sha256, "%s", sha256);
+    j->trial.model_sha256 = j->sha256;
+    return IQ_OK;
+}
 
 static int read_manifest(struct job *j, const char *text, size_t len, bool again, struct iq_err *err)
 {
@@ -39,6 +60,7 @@ static int read_manifest(struct job *j, const char *text, size_t len, bool again
         status = iq_plan_parse(plan, "the recorded manifest: plan", &j->plan, NULL, err);
         j->trial.plan = &j->plan;
     }
+    if (status == IQ_OK && again && !iq_arg_str(j->call, "model")) status = recorded_model(j, manifest, err);
     iq_json_free(manifest);
     return status;
 }
@@ -63,6 +85,8 @@ static int from_run(struct job *j, const char *name, bool again, struct iq_err *
 
 static int gather(struct job *j, struct iq_err *err)
 {
+    static const char *const recorded[] = {"prompt", "prompts", "raw",   "max-tokens", "temperature",
+                                           "top-k",  "top-p",   "min-p", "seed",       NULL};
     const struct iq_call *call = j->call;
     const char *golden = iq_arg_str(call, "golden"), *again = iq_arg_str(call, "again");
     const char *plan = iq_arg_str(call, "plan"), *store = iq_arg_str(call, "store");
@@ -70,11 +94,15 @@ static int gather(struct job *j, struct iq_err *err)
     if ((golden || again || iq_arg_given(call, "name")) && !store)
         return iq_fail(err, IQ_USAGE, "--golden, --again and --name need --store DIR");
     if (again && (golden || plan)) return iq_fail(err, IQ_USAGE, "--again brings its own golden and plan");
-    if ((golden || again) && (iq_arg_str(call, "prompt") || iq_arg_str(call, "prompts")))
-        return iq_fail(err, IQ_USAGE,
-                       "a recorded run brings its own prompts; leave --prompt and --prompts out");
+    if (!again && !iq_arg_str(call, "model"))
+        return iq_fail(err, IQ_USAGE, "--model FILE is missing (only --again brings its own)");
+    for (int i = 0; (golden || again) && recorded[i]; i++)
+        if (iq_arg_given(call, recorded[i]))
+            return iq_fail(err, IQ_USAGE,
+                           "a recorded run brings its own prompts and sampling; leave --%s out", recorded[i]);
     if (golden || again) {
         IQ_TRY(iq_store_open(store, NULL, &j->store, err));
+        IQ_TRY(iq_run_finished(j->store, golden ? golden : again, golden ? "golden" : "run", err));
         IQ_TRY(from_run(j, golden ? golden : again, again != NULL, err));
     } else
         IQ_TRY(iq_run_prompts(call, &j->prompts, err));
@@ -87,7 +115,7 @@ static int gather(struct job *j, struct iq_err *err)
     j->trial.trajectory = j->trajectory;
     j->trial.trajectory_name = iq_arg_str(call, "trajectory");
     j->trial.prompts = &j->prompts;
-    IQ_TRY(iq_model_resolve(iq_arg_str(call, "model"), j->model, err));
+    if (iq_arg_str(call, "model")) IQ_TRY(iq_model_resolve(iq_arg_str(call, "model"), j->model, err));
     j->trial.model = j->model;
     j->trial.lines = iq_arg_on(call, "json") ? IQ_LINES_JSON : IQ_LINES_TEXT;
     j->trial.want_trajectory = iq_arg_str(call, "save-trajectory") != NULL;
@@ -123,6 +151,40 @@ static int on_trajectory(void *self, const char *json)
     return iq_fail(&j->output, IQ_IO, "%s: cannot be written: %s", path, strerror(why));
 }
 
+/* ---- faults that did nothing ---- */
+
+static int on_fired(void *self, const struct iq_firing *r)
+{
+    struct job *j = self;
+    iq_fired_add(j->fired, j->plan.n, r);
+    return IQ_OK;
+}
+
+/* A run that is not kept: only its firings are of interest. */
+static int on_begin(void *self, const char *manifest, const struct iq_node *nodes, uint32_t n_nodes,
+                    enum iq_level level, struct iq_sink *sink, unsigned char *skip, uint32_t n,
+                    struct iq_err *err)
+{
+    (void)manifest, (void)nodes, (void)n_nodes, (void)level, (void)skip, (void)n, (void)err;
+    *sink = (struct iq_sink){.self = self, .fired = on_fired};
+    return IQ_OK;
+}
+
+/* A line for each fault that never fired or changed no bit; the firings are in the run `name`, or counted already. */
+static int say_fired(struct job *j, const char *name, struct iq_err *err)
+{
+    struct iq_trace t = {0};
+    struct iq_buf text = IQ_BUF(1 << 20);
+    int status = name ? iq_store_trace(j->store, name, &t, err) : IQ_OK;
+    if (status == IQ_OK && name) status = iq_fired_read(j->fired, j->plan.n, &t, err);
+    iq_trace_close(&t);
+    if (status == IQ_OK) iq_fired_text(&j->plan, j->fired, &text);
+    for (char *line = text.data, *end; line && (end = strchr(line, '\n')); line = end + 1)
+        iq_say("%.*s", (int)(end - line), line);
+    iq_buf_free(&text);
+    return status;
+}
+
 static int record(struct job *j, const struct iq_trial_events *events, struct iq_err *err)
 {
     struct iq_record r = {
@@ -130,7 +192,7 @@ static int record(struct job *j, const struct iq_trial_events *events, struct iq
     struct iq_recorded done;
     IQ_TRY(iq_record_run(&j->trial, &r, events, &done, err));
     iq_say("run %s%s%s%s", done.run, r.name ? " (" : "", r.name ? r.name : "", r.name ? ")" : "");
-    if (done.state != IQ_RUN_CRASHED) return IQ_OK;
+    if (done.state != IQ_RUN_CRASHED) return say_fired(j, done.run, err);
     iq_say("the trial crashed; it is recorded as such, and diff will say so");
     j->call->verdict = IQ_FOUND;
     return IQ_OK;
@@ -139,19 +201,26 @@ static int record(struct job *j, const struct iq_trial_events *events, struct iq
 static int run(struct iq_call *call, struct iq_err *err)
 {
     struct job j = {.call = call};
-    struct iq_trial_events events = {.self = &j, .line = on_line, .trajectory = on_trajectory};
+    struct iq_trial_events events = {
+        .self = &j, .begin = on_begin, .line = on_line, .trajectory = on_trajectory};
     int status = gather(&j, err);
-    if (status == IQ_OK) status = j.store ? record(&j, &events, err) : iq_trial_run(&j.trial, &events, err);
+    if (status == IQ_OK && !(j.fired = calloc(j.plan.n + 1, sizeof *j.fired)))
+        status = iq_fail(err, IQ_MEMORY, "no memory for %zu faults", j.plan.n);
+    if (status == IQ_OK && j.store)
+        status = record(&j, &events, err);
+    else if (status == IQ_OK && (status = iq_trial_run(&j.trial, &events, err)) == IQ_OK)
+        status = say_fired(&j, NULL, err);
     if (status != IQ_OK && j.output.status) *err = j.output;
     iq_store_close(j.store);
     iq_json_free(j.trajectory);
     iq_plan_free(&j.plan);
     iq_prompts_free(&j.prompts);
+    free(j.fired);
     return status;
 }
 
 static const struct iq_flag flags[] = {
-    IQ_MODEL_FLAG,
+    IQ_MODEL_FLAG(false),
     IQ_PROMPT_FLAGS,
     {.name = "golden",
      .type = IQ_FLAG_STRING,
@@ -160,7 +229,8 @@ static const struct iq_flag flags[] = {
     {.name = "again",
      .type = IQ_FLAG_STRING,
      .meta = "RUN",
-     .help = "repeat this run of the store: its prompts, settings and faults"},
+     .help = "repeat this run of the store: its prompts, settings, faults and, unless --model names another, "
+             "its model"},
     {.name = "plan",
      .type = IQ_FLAG_STRING,
      .meta = "FILE",
@@ -193,17 +263,36 @@ static const struct iq_flag flags[] = {
 const struct iq_command iq_cmd_run = {
     .name = "run",
     .one_line = "answer prompts, with or without faults",
-    .about = "Without a plan the run is golden. With --plan its faults strike where their triggers hold. "
-             "With --store the run\n"
-             "is kept for diff. With --json a line of JSON a request: id, prompt_ids, ids, text, finish, "
-             "chain, steps.\n"
-             "A step has id, logit (null where --logits keeps too few), margin (best minus second best "
-             "logit), batch, and with\n"
-             "--logits top, pairs of id and logit. Logits are the model's own, before temperature.\n",
+    .about =
+        "Without a plan the run is golden. With --plan its faults strike where their triggers hold (`inquest "
+        "faults` lists\n"
+        "them). With --store the run is kept for diff. Answers come in the order in which requests finish; "
+        "where "
+        "there are\n"
+        "several prompts, each answer stands behind its id: [ID] ANSWER.\n"
+        "\n"
+        "With --json a line of JSON a request: id, prompt_ids, ids, text, finish, chain, cached (prompt "
+        "tokens that "
+        "a prefix hit\n"
+        "brought), preempted (how often the request was evicted and computed again), steps. A step has id, "
+        "logit "
+        "(null where\n"
+        "--logits keeps too few), margin (best minus second best logit), batch, and with --logits top, pairs "
+        "of id "
+        "and logit.\n"
+        "Logits are the model's own, before temperature.\n"
+        "\n"
+        "--again takes prompts, sampling, settings, golden and faults from the recorded run. It allows "
+        "--store, "
+        "--name, --model,\n"
+        "--level, the engine's options (--threads to --logits), which go before the recorded ones, "
+        "--trajectory,\n"
+        "--save-trajectory and --json.\n",
     .examples =
         "inquest run --model M.gguf --prompt 'What is the capital of France?' --max-tokens 32\n"
         "inquest run --model M.gguf --prompts P.jsonl --batch 8 --logits 20 --json\n"
-        "inquest run --model M.gguf --golden golden --store S --plan plan.json --name subject --json\n",
+        "inquest run --model M.gguf --golden golden --store S --plan plan.json --name subject --json\n"
+        "inquest run --again subject --store S --level ops --name again\n",
     .statuses = "  1  the trial crashed (it is recorded as crashed)\n",
     .flags = flags,
     .run = run,

@@ -1,6 +1,7 @@
 #include "harness/cli/commands.h"
 
 #include "golden/store.h"
+#include "harness/cli/progress.h"
 #include "kernels/base/json.h"
 
 #include <inttypes.h>
@@ -30,11 +31,27 @@ static int emit(struct iq_call *call, struct iq_buf *line, int status, struct iq
     return status;
 }
 
-static void run_json(const struct iq_run_info *r, struct iq_jw *w)
+typedef char run_name[IQ_STORE_NAME + 1];
+
+static void names_json(const run_name *names, size_t n, struct iq_jw *w)
+{
+    iq_jw_key(w, "names");
+    iq_jw_begin(w, '[');
+    for (size_t i = 0; i < n; i++) iq_jw_str(w, names[i]);
+    iq_jw_end(w, ']');
+}
+
+static void names_text(const run_name *names, size_t n, struct iq_buf *b)
+{
+    for (size_t i = 0; i < n; i++) iq_buf_printf(b, "%s%s", i ? ", " : "", names[i]);
+}
+
+static void run_json(const struct iq_run_info *r, const run_name *names, size_t n, struct iq_jw *w)
 {
     iq_jw_begin(w, '{');
     iq_jw_key(w, "run"), iq_jw_str(w, r->id);
     iq_jw_key(w, "name"), iq_jw_str(w, r->name[0] ? r->name : NULL);
+    names_json(names, n, w);
     iq_jw_key(w, "state"), iq_jw_str(w, iq_run_state_text(r->state));
     iq_jw_key(w, "level"), iq_jw_str(w, iq_level_text(r->level));
     iq_jw_key(w, "created"), iq_jw_f64(w, (double)r->created_ms / 1000);
@@ -45,16 +62,17 @@ static void run_json(const struct iq_run_info *r, struct iq_jw *w)
     iq_jw_end(w, '}');
 }
 
-static void run_text(const struct iq_run_info *r, struct iq_buf *b)
+static void run_text(const struct iq_run_info *r, const run_name *names, size_t n, struct iq_buf *b)
 {
     char when[32];
     time_t t = (time_t)(r->created_ms / 1000);
     struct tm tm;
-    strftime(when, sizeof when, "%Y-%m-%d %H:%M", gmtime_r(&t, &tm));
+    strftime(when, sizeof when, "%Y-%m-%d %H:%MZ", gmtime_r(&t, &tm));
     iq_buf_printf(
-        b, "%.12s  %-9s  %-7s  %s  %6" PRIu64 " requests  %8" PRIu64 " positions  %6" PRIu64 " firings  %s",
+        b, "%.12s  %-9s  %-7s  %s  %6" PRIu64 " requests  %8" PRIu64 " positions  %6" PRIu64 " firings  ",
         r->id, iq_run_state_text(r->state), iq_level_text(r->level), when, r->requests, r->positions,
-        r->firings, r->name);
+        r->firings);
+    names_text(names, n, b);
 }
 
 /* ---- ls, show ---- */
@@ -70,11 +88,15 @@ static int ls(struct iq_call *call, struct iq_err *err)
     int status = iq_store_runs(store, &runs, &n, err);
     bool json = iq_arg_on(call, "json");
     if (json) iq_jw_begin(&w, '[');
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && status == IQ_OK; i++) {
+        run_name *names;
+        size_t count;
+        if ((status = iq_store_names(store, runs[i].id, &names, &count, err)) != IQ_OK) break;
         if (json)
-            run_json(&runs[i], &w);
+            run_json(&runs[i], (const run_name *)names, count, &w);
         else
-            run_text(&runs[i], &line), iq_buf_put(&line, "\n", i + 1 < n);
+            run_text(&runs[i], (const run_name *)names, count, &line), iq_buf_put(&line, "\n", i + 1 < n);
+        free(names);
     }
     if (json) iq_jw_end(&w, ']');
     free(runs);
@@ -99,8 +121,8 @@ static void request_json(const struct iq_request_end *e, struct iq_jw *w)
     iq_jw_end(w, '}');
 }
 
-static int show_run(struct iq_call *call, const struct iq_run_info *info, const struct iq_trace *t,
-                    struct iq_buf *line, struct iq_err *err)
+static int show_run(struct iq_call *call, const struct iq_run_info *info, const run_name *names, size_t n,
+                    const struct iq_trace *t, struct iq_buf *line, struct iq_err *err)
 {
     struct iq_jw w = IQ_JW(line);
     struct iq_request_end e;
@@ -108,12 +130,12 @@ static int show_run(struct iq_call *call, const struct iq_run_info *info, const 
     bool json = iq_arg_on(call, "json");
     if (json) {
         iq_jw_begin(&w, '{');
-        iq_jw_key(&w, "info"), run_json(info, &w);
+        iq_jw_key(&w, "info"), run_json(info, names, n, &w);
         iq_jw_key(&w, "message"), iq_jw_str(&w, t->message);
         iq_jw_key(&w, "manifest"), iq_jw_raw(&w, t->manifest);
         iq_jw_key(&w, "requests"), iq_jw_begin(&w, '[');
     } else {
-        run_text(info, line);
+        run_text(info, names, n, line);
         iq_buf_printf(line, "\nmanifest %s", t->manifest);
         if (t->message[0]) iq_buf_printf(line, "\nmessage %s", t->message);
     }
@@ -135,11 +157,15 @@ static int show(struct iq_call *call, struct iq_err *err)
     struct iq_store *store;
     struct iq_run_info info;
     struct iq_trace t = {0};
+    run_name *names = NULL;
+    size_t n;
     struct iq_buf line = IQ_BUF((size_t)1 << 30);
     IQ_TRY(open_store(call, &store, err));
     int status = iq_store_find(store, call->operands[0], &info, err);
     if (status == IQ_OK) status = iq_store_trace(store, info.id, &t, err);
-    if (status == IQ_OK) status = show_run(call, &info, &t, &line, err);
+    if (status == IQ_OK) status = iq_store_names(store, info.id, &names, &n, err);
+    if (status == IQ_OK) status = show_run(call, &info, (const run_name *)names, n, &t, &line, err);
+    free(names);
     iq_trace_close(&t);
     iq_store_close(store);
     return emit(call, &line, status, err);
@@ -176,7 +202,7 @@ static int verify(struct iq_call *call, struct iq_err *err)
     return emit(call, &line, status, err);
 }
 
-/* ---- export, import, rm ---- */
+/* ---- export, import ---- */
 
 static int export_run(struct iq_call *call, struct iq_err *err)
 {
@@ -187,32 +213,61 @@ static int export_run(struct iq_call *call, struct iq_err *err)
     return status;
 }
 
+/* A file that is no run shall not leave an empty store behind. */
+static int open_or_make(struct iq_call *call, struct iq_store **out, struct iq_err *err)
+{
+    struct iq_store_options o = {.create = true};
+    struct iq_err none;
+    int status = iq_store_open(iq_arg_str(call, "store"), NULL, out, &none);
+    if (status == IQ_OK) return IQ_OK;
+    IQ_TRY(iq_store_import_check(call->operands[0], err));
+    return iq_store_open(iq_arg_str(call, "store"), &o, out, err);
+}
+
 static int import_run(struct iq_call *call, struct iq_err *err)
 {
     struct iq_store *store;
     struct iq_run_info info;
-    struct iq_store_options o = {.create = true};
-    struct iq_buf line = IQ_BUF(1 << 16);
+    run_name *names = NULL;
+    size_t n = 0;
+    struct iq_buf line = IQ_BUF((size_t)1 << 28);
     struct iq_jw w = IQ_JW(&line);
     bool known;
-    IQ_TRY(iq_store_open(iq_arg_str(call, "store"), &o, &store, err));
+    IQ_TRY(open_or_make(call, &store, err));
     int status = iq_store_import(store, call->operands[0], iq_arg_str(call, "name"), &info, &known, err);
+    if (status == IQ_OK) status = iq_store_names(store, info.id, &names, &n, err);
     iq_store_close(store);
     if (status == IQ_OK && iq_arg_on(call, "json")) {
         iq_jw_begin(&w, '{');
         iq_jw_key(&w, "known"), iq_jw_bool(&w, known);
-        iq_jw_key(&w, "info"), run_json(&info, &w);
+        iq_jw_key(&w, "info"), run_json(&info, (const run_name *)names, n, &w);
         iq_jw_end(&w, '}');
     } else if (status == IQ_OK)
         iq_buf_printf(&line, "%s%s", info.id, known ? " (it was there already)" : "");
+    free(names);
     return emit(call, &line, status, err);
 }
+
+/* ---- rm ---- */
 
 static int rm(struct iq_call *call, struct iq_err *err)
 {
     struct iq_store *store;
+    struct iq_buf text = IQ_BUF((size_t)1 << 28);
+    run_name *names = NULL;
+    size_t n = 0;
+    char left[IQ_DIGEST_HEX];
     IQ_TRY(open_store(call, &store, err));
-    int status = iq_store_rm(store, call->operands[0], err);
+    int status = iq_store_rm(store, call->operands[0], left, err);
+    if (status == IQ_OK && left[0]) {
+        status = iq_store_names(store, left, &names, &n, err);
+        names_text((const run_name *)names, n, &text);
+        iq_buf_put(&text, "", 1);
+        if (status == IQ_OK && !text.failed)
+            iq_say("removed the name '%s'; run %.12s stays, as %s", call->operands[0], left, text.data);
+    }
+    free(names);
+    iq_buf_free(&text);
     iq_store_close(store);
     return status;
 }
@@ -229,6 +284,9 @@ static const struct iq_flag import_flags[] = {STORE_FLAG,
 
 const struct iq_command iq_cmd_store_ls = {.name = "store ls",
                                            .one_line = "list the runs of a store",
+                                           .about =
+                                               "A line a run: id, state, level, when it was recorded (UTC), "
+                                               "what it holds, and all of its names.\n",
                                            .examples = "inquest store ls --store S\n",
                                            .flags = store_flags,
                                            .run = ls};
@@ -242,22 +300,26 @@ const struct iq_command iq_cmd_store_show = {.name = "store show",
                                              .flags = store_flags,
                                              .run = show};
 
-const struct iq_command iq_cmd_store_verify = {.name = "store verify",
-                                               .one_line =
-                                                   "check every page, record, digest and chain of a store",
-                                               .examples = "inquest store verify --store S\n",
-                                               .flags = store_flags,
-                                               .run = verify};
+const struct iq_command iq_cmd_store_verify = {
+    .name = "store verify",
+    .one_line = "check every page, record, digest and chain of a store",
+    .about = "Each record was written with a digest of its bytes: one "
+             "altered byte is found, wherever it is.\n",
+    .examples = "inquest store verify --store S\n",
+    .flags = store_flags,
+    .run = verify};
 
-const struct iq_command iq_cmd_store_export = {.name = "store export",
-                                               .one_line = "write a run to a file",
-                                               .operands = "RUN FILE",
-                                               .operands_min = 2,
-                                               .operands_max = 2,
-                                               .examples =
-                                                   "inquest store export --store S golden golden.iqrun\n",
-                                               .flags = plain_flags,
-                                               .run = export_run};
+const struct iq_command iq_cmd_store_export = {
+    .name = "store export",
+    .one_line = "write a run to a file",
+    .about = "The run is verified first. A damaged or unfinished one is "
+             "refused.\n",
+    .operands = "RUN FILE",
+    .operands_min = 2,
+    .operands_max = 2,
+    .examples = "inquest store export --store S golden golden.iqrun\n",
+    .flags = plain_flags,
+    .run = export_run};
 
 const struct iq_command iq_cmd_store_import = {
     .name = "store import",
@@ -272,10 +334,13 @@ const struct iq_command iq_cmd_store_import = {
 
 const struct iq_command iq_cmd_store_rm = {.name = "store rm",
                                            .one_line =
-                                               "remove a run, its names, and contents that no other run uses",
+                                               "remove a name or a run, and contents that no other run uses",
                                            .operands = "RUN",
                                            .operands_min = 1,
                                            .operands_max = 1,
+                                           .about = "A run may have several names. By one of them only that "
+                                                    "name is removed, and the run goes with its\n"
+                                                    "last name; by its id it goes with all of them.\n",
                                            .examples = "inquest store rm --store S subject\n",
                                            .flags = plain_flags,
                                            .run = rm};

@@ -7,6 +7,9 @@
 extern const struct iq_command iq_cmd_completion_bash;
 extern const struct iq_command iq_cmd_diff;
 extern const struct iq_command iq_cmd_doctor;
+extern const struct iq_command iq_cmd_faults_fields;
+extern const struct iq_command iq_cmd_faults_list;
+extern const struct iq_command iq_cmd_faults_show;
 extern const struct iq_command iq_cmd_model_fetch;
 extern const struct iq_command iq_cmd_model_info;
 extern const struct iq_command iq_cmd_model_perplexity;

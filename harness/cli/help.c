@@ -90,8 +90,11 @@ void iq_help_command(const struct iq_command *c, struct iq_buf *b)
             line += n + (line[n] == '\n');
         }
     }
-    iq_buf_printf(b, "\nEXIT STATUS\n  0  done\n%s  2  wrong use or a broken environment\n",
-                  c->statuses ? c->statuses : "");
+    /* The command's own statuses stand around 2. */
+    const char *own = c->statuses ? c->statuses : "", *above = strstr(own, "  3  ");
+    int below = above ? (int)(above - own) : (int)strlen(own);
+    iq_buf_printf(b, "\nEXIT STATUS\n  0  done\n%.*s  2  wrong use or a broken environment\n%s", below, own,
+                  own + below);
 }
 
 void iq_help_group(const char *group, struct iq_buf *b)
@@ -137,7 +140,9 @@ static void completion_case(const struct iq_command *c, struct iq_buf *b)
         spell(f, spelled, sizeof spelled);
         iq_buf_printf(b, "%.*s ", (int)strcspn(spelled, " "), spelled);
     }
-    iq_buf_printf(b, "--help'; %s ;;\n            esac ;;\n", c->operands ? "paths=1" : ":");
+    iq_buf_printf(b, "--help ");
+    if (c->words) c->words(b);
+    iq_buf_printf(b, "'; %s ;;\n            esac ;;\n", c->operands ? "paths=1" : ":");
 }
 
 void iq_completion_bash(struct iq_buf *b)
@@ -164,6 +169,8 @@ void iq_completion_bash(struct iq_buf *b)
                      "    '') words='help");
     for (const struct iq_command *const *c = iq_commands; *c; c++) {
         size_t n = iq_command_group(*c);
+        if (n && c > iq_commands && iq_command_group(c[-1]) == n && !memcmp(c[-1]->name, (*c)->name, n))
+            continue;
         iq_buf_printf(b, " %.*s", n ? (int)n : (int)strlen((*c)->name), (*c)->name);
     }
     iq_buf_printf(b, "' ;;\n");

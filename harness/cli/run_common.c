@@ -1,5 +1,7 @@
 #include "harness/cli/run_common.h"
 
+#include "kernels/base/json.h"
+
 int iq_run_prompts(const struct iq_call *call, struct iq_prompts *out, struct iq_err *err)
 {
     const char *text = iq_arg_str(call, "prompt"), *file = iq_arg_str(call, "prompts");
@@ -19,4 +21,35 @@ int iq_run_trajectory(const struct iq_call *call, cJSON **out, struct iq_err *er
     const char *path = iq_arg_str(call, "trajectory");
     *out = NULL;
     return path ? iq_json_load(path, (size_t)256 << 20, out, err) : IQ_OK;
+}
+
+/* How many requests the recorded run was to have; 0: its manifest does not say. */
+static int requests_meant(struct iq_store *store, const char *id, uint64_t *out, struct iq_err *err)
+{
+    struct iq_trace t;
+    cJSON *manifest;
+    *out = 0;
+    IQ_TRY(iq_store_trace(store, id, &t, err));
+    if (iq_json_parse(t.manifest, t.manifest_len, "the recorded manifest", &manifest, NULL) == IQ_OK) {
+        const cJSON *n = cJSON_GetObjectItemCaseSensitive(manifest, "requests");
+        if (cJSON_IsNumber(n) && n->valuedouble >= 0 && n->valuedouble < 1e15)
+            *out = (uint64_t)n->valuedouble;
+        iq_json_free(manifest);
+    }
+    iq_trace_close(&t);
+    return IQ_OK;
+}
+
+int iq_run_finished(struct iq_store *store, const char *run, const char *role, struct iq_err *err)
+{
+    struct iq_run_info info;
+    uint64_t meant;
+    IQ_TRY(iq_store_find(store, run, &info, err));
+    if (info.state != IQ_RUN_RECORDING) return IQ_OK;
+    IQ_TRY(requests_meant(store, info.id, &meant, err));
+    return iq_fail(
+        err, IQ_USAGE,
+        "%s '%s' is still recording (%llu of %llu requests): finish it with `inquest record ...%s%s` first",
+        role, run, (unsigned long long)info.requests, (unsigned long long)meant,
+        info.name[0] ? " --name " : "", info.name);
 }

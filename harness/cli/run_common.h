@@ -2,13 +2,14 @@
 #ifndef IQ_HARNESS_RUN_COMMON_H
 #define IQ_HARNESS_RUN_COMMON_H
 
+#include "golden/store.h"
 #include "harness/plan/prompts.h"
 #include "harness/plan/settings.h"
 
-#define IQ_MODEL_FLAG                                                                                        \
+#define IQ_MODEL_FLAG(must)                                                                                  \
     {                                                                                                        \
         .name = "model", .type = IQ_FLAG_STRING, .meta = "FILE",                                             \
-        .help = "a .gguf file, a Hugging Face folder, or a name that `model fetch` knows", .required = true  \
+        .help = "a .gguf file, a Hugging Face folder, or a name that `model fetch` knows", .required = must  \
     }
 
 #define IQ_PROMPT_FLAGS                                                                                      \
@@ -65,5 +66,9 @@
 int iq_run_prompts(const struct iq_call *, struct iq_prompts *, struct iq_err *err);
 /* --trajectory FILE, or NULL; the caller frees it. */
 int iq_run_trajectory(const struct iq_call *, cJSON **out, struct iq_err *err);
+
+/* IQ_USAGE, with a sentence that says what to do, for a run of the store that is still being recorded; `role` is what it
+ * was to be ("golden", "run"). */
+int iq_run_finished(struct iq_store *, const char *run, const char *role, struct iq_err *err);
 
 #endif

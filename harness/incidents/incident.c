@@ -207,30 +207,44 @@ int iq_incident_parse(const char *text, size_t len, const char *where, struct iq
     return status;
 }
 
-static int unknown(const char *name, struct iq_err *err)
+/* The length of the incident's name in a shipped file's; 0: it is no incident. */
+static size_t stem(const char *file)
+{
+    size_t n = strlen(file);
+    return n > 5 && !strcmp(file + n - 5, ".json") ? n - 5 : 0;
+}
+
+const struct iq_shipped *iq_shipped_find(const char *name)
+{
+    size_t n = strlen(name);
+    for (const struct iq_shipped *s = iq_shipped; s->file; s++)
+        if (!strcmp(s->file, name) || (n && stem(s->file) == n && !memcmp(s->file, name, n))) return s;
+    return NULL;
+}
+
+void iq_shipped_names(struct iq_buf *b)
+{
+    for (const struct iq_shipped *s = iq_shipped; s->file; s++)
+        if (stem(s->file)) iq_buf_printf(b, "%.*s ", (int)stem(s->file), s->file);
+}
+
+int iq_incident_unknown(const char *name, struct iq_err *err)
 {
     enum { LISTED = 64 };
-    char stem[LISTED][NAME_MAX + 8], list[512] = "";
+    char stems[LISTED][NAME_MAX + 8];
     const char *known[LISTED + 1] = {0};
     size_t n = 0;
     for (const struct iq_shipped *s = iq_shipped; s->file && n < LISTED; s++) {
-        const char *dot = strstr(s->file, ".json");
-        if (!dot || dot[5]) continue;
-        snprintf(stem[n], sizeof stem[n], "%.*s", (int)(dot - s->file), s->file);
-        size_t at = strlen(list);
-        snprintf(list + at, sizeof list - at, "%s%s", n ? ", " : "", stem[n]);
-        known[n] = stem[n];
+        if (!stem(s->file)) continue;
+        snprintf(stems[n], sizeof stems[n], "%.*s", (int)stem(s->file), s->file);
+        known[n] = stems[n];
         n++;
     }
-    const char *near = iq_nearest(name, known);
-    return iq_fail(err, IQ_USAGE,
-                   "no incident '%.80s'%s%s%s; there are %s; a file of your own is given as a path", name,
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", list);
+    return iq_not_among("incident", name, known, "NAME (a known incident, or a path)", IQ_USAGE, err);
 }
 
 int iq_incident_load(const char *name, struct iq_incident *in, struct iq_err *err)
 {
-    char file[NAME_MAX + 8];
     size_t n = strlen(name);
     *in = (struct iq_incident){0};
     if (strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".json"))) {
@@ -240,11 +254,9 @@ int iq_incident_load(const char *name, struct iq_incident *in, struct iq_err *er
         iq_buf_free(&text);
         return status;
     }
-    snprintf(file, sizeof file, "%.*s.json", NAME_MAX, name);
-    for (const struct iq_shipped *s = iq_shipped; s->file; s++)
-        if (n <= NAME_MAX && !strcmp(s->file, file))
-            return iq_incident_parse((const char *)s->text, s->len, file, in, err);
-    return unknown(name, err);
+    const struct iq_shipped *s = iq_shipped_find(name);
+    if (!s || !stem(s->file)) return iq_incident_unknown(name, err);
+    return iq_incident_parse((const char *)s->text, s->len, s->file, in, err);
 }
 
 void iq_incident_free(struct iq_incident *in)

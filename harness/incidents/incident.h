@@ -6,7 +6,7 @@
  *
  * prompts: a list of prompt lines (plan/prompts.h), or the name of a JSON-lines file: beside the incident's file, else
  * shipped. An arm's prompts: {"first": n, max_tokens, seed, temperature, top_k, top_p, min_p, ignore_stop}; each
- * distinct set of prompts gets a golden of its own, run with the incident's settings. The first arm is the incident as
+ * distinct set of prompts gets a golden of its own, run with the incident's settings at the highest level of its arms. The first arm is the incident as
  * it happened; the others are what hid it, what cured it, and what must not matter. predict: predict.h.
  *
  * An incident file is hostile input: unknown fields, wrong types and values out of range are IQ_FORMAT with file and
@@ -25,6 +25,12 @@ struct iq_shipped {
     size_t len;
 };
 extern const struct iq_shipped iq_shipped[];
+/* By a file's name, or an incident's, which is the file's without .json; NULL if none is shipped. */
+const struct iq_shipped *iq_shipped_find(const char *name);
+/* IQ_USAGE with the names and the nearest spelling. */
+int iq_incident_unknown(const char *name, struct iq_err *err);
+/* The shipped incidents' names, each with a space behind it. */
+void iq_shipped_names(struct iq_buf *);
 
 struct iq_arm {
     const char *name, *what;
@@ -49,7 +55,7 @@ struct iq_incident {
     unsigned n_sets, n_arms;
 };
 
-/* `name`: a shipped incident, or a path (it has a slash, or ends in .json). IQ_USAGE: neither; lists the names. */
+/* `name`: a shipped incident, or a path (it has a slash, or ends in .json). IQ_USAGE: neither. */
 int iq_incident_load(const char *name, struct iq_incident *, struct iq_err *err);
 /* From text; `where` names it in errors, and its folder is where files of prompts are looked for. */
 int iq_incident_parse(const char *text, size_t len, const char *where, struct iq_incident *,

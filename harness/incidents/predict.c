@@ -1,6 +1,6 @@
 #include "harness/incidents/predict.h"
 
-#include "kernels/op.h"
+#include "faults/families.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,11 @@ static const char *label_word(int i) { return i < IQ_LABELS ? iq_label_text(i) :
 static const char *numerics_word(int i) { return i <= IQ_NUMERICS_VIOLATES ? iq_numerics_text(i) : NULL; }
 static const char *effect_word(int i) { return i <= IQ_EFFECT_UNDETERMINED ? iq_effect_text(i) : NULL; }
 static const char *attr_word(int i) { return i < IQ_ATTRS ? iq_attr_text(i) : NULL; }
+static const char *variant_word(int i)
+{
+    const struct iq_variant *v = iq_variant_at((size_t)i);
+    return v ? v->name : NULL;
+}
 /* body: what golden calls the ops before the logits when it has no cells. */
 static const char *op_word(int i)
 {
@@ -30,15 +35,14 @@ static bool is_word(const char *s, word_fn *words)
 
 static int read_word(const cJSON *item, const char *where, word_fn *words, struct iq_err *err)
 {
-    char known[512] = "";
-    if (cJSON_IsString(item) && is_word(item->valuestring, words)) return IQ_OK;
-    for (int i = 0; words(i); i++) {
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", words(i));
-    }
-    return iq_fail(err, IQ_FORMAT, "%s: found %s%.60s%s, expected one of %s", where,
-                   cJSON_IsString(item) ? "\"" : "", cJSON_IsString(item) ? item->valuestring : "no word",
-                   cJSON_IsString(item) ? "\"" : "", known);
+    enum { LISTED = 512 };
+    const char *known[LISTED + 1];
+    int n = 0;
+    if (!cJSON_IsString(item)) return iq_fail(err, IQ_FORMAT, "%s: expected a word in quotes", where);
+    if (is_word(item->valuestring, words)) return IQ_OK;
+    while (n < LISTED && words(n)) known[n] = words(n), n++;
+    known[n] = NULL;
+    return iq_not_among("word of this field", item->valuestring, known, where, IQ_FORMAT, err);
 }
 
 /* A word, or a list of words. */
@@ -69,7 +73,9 @@ static int read_ops(const cJSON *v, const char *where, struct iq_err *err)
 
 static int read_variant(const cJSON *v, const char *where, struct iq_err *err)
 {
-    return cJSON_IsString(v) ? IQ_OK : iq_fail(err, IQ_FORMAT, "%s: expected a variant's name", where);
+    IQ_TRY(iq_kernels_register(err));
+    IQ_TRY(iq_faults_register(err));
+    return read_word(v, where, variant_word, err);
 }
 
 static int read_bool(const cJSON *v, const char *where, struct iq_err *err)
@@ -143,8 +149,6 @@ static bool check_effect(const cJSON *v, const struct iq_finding *f, struct iq_j
     return word_found(v, iq_effect_text(f->effect), w);
 }
 
-static const char *phase_text(const struct iq_bucket *b) { return b->value ? "decode" : "prefill"; }
-
 static bool found_guilty(const struct iq_finding *f, const char *op)
 {
     for (size_t i = 0; i < f->n_guilty; i++)
@@ -190,8 +194,9 @@ void iq_predict_trigger(const struct iq_finding *f, struct iq_jw *w)
     iq_jw_begin(w, '[');
     for (size_t i = 0; i < t->n_buckets; i++) {
         if (!t->bucket[i].in) continue;
-        if (t->attr == IQ_ATTR_PHASE)
-            iq_jw_str(w, phase_text(&t->bucket[i]));
+        const char *word = iq_attr_word(t->attr, t->bucket[i].value);
+        if (word)
+            iq_jw_str(w, word);
         else
             iq_jw_u64(w, t->bucket[i].value);
     }
@@ -199,12 +204,13 @@ void iq_predict_trigger(const struct iq_finding *f, struct iq_jw *w)
     iq_jw_end(w, '}');
 }
 
-static bool names_bucket(const cJSON *values, const struct iq_bucket *b)
+static bool names_bucket(const cJSON *values, enum iq_attr attr, const struct iq_bucket *b)
 {
+    const char *word = iq_attr_word(attr, b->value);
     const cJSON *item;
     cJSON_ArrayForEach(item, values)
     {
-        if (cJSON_IsString(item) ? !strcmp(item->valuestring, phase_text(b)) : item->valuedouble == b->value)
+        if (cJSON_IsString(item) ? word && !strcmp(item->valuestring, word) : item->valuedouble == b->value)
             return true;
     }
     return false;
@@ -220,7 +226,7 @@ static bool check_trigger(const cJSON *v, const struct iq_finding *f, struct iq_
     for (size_t i = 0; i < t->n_buckets; i++) {
         if (!t->bucket[i].in) continue;
         in++;
-        named += names_bucket(values, &t->bucket[i]);
+        named += names_bucket(values, t->attr, &t->bucket[i]);
     }
     return !strcmp(values->string, iq_attr_text(t->attr)) && named == in &&
            in == (size_t)cJSON_GetArraySize(values);

@@ -42,7 +42,12 @@ static int record_golden(struct job *j, unsigned set, struct iq_err *err)
     struct iq_recorded done;
     int n = snprintf(name, sizeof name, "%s/golden", j->incident->name);
     if (set) snprintf(name + n, sizeof name - (size_t)n, "-%u", set);
-    IQ_TRY(record(j, set, &j->incident->settings, NULL, name, &done, err));
+    struct iq_settings settings = j->incident->settings;
+    for (unsigned i = 0; i < j->incident->n_arms; i++) { /* cells are compared where both runs have them */
+        const struct iq_arm *arm = &j->incident->arm[i];
+        if (arm->set == set && arm->settings.level > settings.level) settings.level = arm->settings.level;
+    }
+    IQ_TRY(record(j, set, &settings, NULL, name, &done, err));
     memcpy(j->out->golden[set], done.run, sizeof done.run);
     return IQ_OK;
 }

@@ -36,18 +36,22 @@ const struct iq_known_model *iq_known_model_find(const char *name)
     return NULL;
 }
 
+static void all_names(const char *names[NAMES_MAX])
+{
+    int n = 0;
+    for (const struct iq_known_model *m = iq_known_models; m->name && n < NAMES_MAX - 1; m++)
+        names[n++] = m->name;
+    names[n] = NULL;
+}
+
 int iq_known_model_get(const char *name, const struct iq_known_model **out, struct iq_err *err)
 {
     const char *names[NAMES_MAX];
     struct iq_buf list = IQ_BUF(400);
-    int n = 0;
     *out = iq_known_model_find(name);
     if (*out) return IQ_OK;
-    for (const struct iq_known_model *m = iq_known_models; m->name && n < NAMES_MAX - 1; m++) {
-        iq_buf_printf(&list, "%s%s", n ? ", " : "", m->name);
-        names[n++] = m->name;
-    }
-    names[n] = NULL;
+    all_names(names);
+    for (int i = 0; names[i]; i++) iq_buf_printf(&list, "%s%s", i ? ", " : "", names[i]);
     const char *near = iq_nearest(name, names);
     iq_fail(err, IQ_USAGE, "unknown model '%.60s'%s%s; models that can be fetched: %s", name,
             near ? "; nearest is " : "", near ? near : "", list.data ? list.data : "");
@@ -143,7 +147,12 @@ int iq_known_model_check(const struct iq_known_model *m, const char *path, bool 
 int iq_model_resolve(const char *arg, char path[IQ_PATH_MAX], struct iq_err *err)
 {
     const struct iq_known_model *m = iq_known_model_find(arg);
+    const char *names[NAMES_MAX], *near;
     path[0] = 0;
+    all_names(names);
+    if (!m && access(arg, F_OK) && (near = iq_nearest(arg, names)))
+        return iq_fail(err, IQ_NOT_FOUND, "%s: no such file, and no known model; did you mean \"%s\"?", arg,
+                       near);
     if (!m || !access(arg, F_OK)) return join(path, err, arg, "");
     IQ_TRY(iq_known_model_path(m, path, err));
     return iq_known_model_check(m, path, false, err);

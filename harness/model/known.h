@@ -38,7 +38,8 @@ int iq_known_model_path(const struct iq_known_model *, char path[IQ_PATH_MAX], s
 int iq_known_model_check(const struct iq_known_model *, const char *path, bool rehash, struct iq_err *);
 
 /* What --model takes: a path, which is copied as it is, or the name of a known model, whose path it becomes.
- * IQ_NOT_FOUND when the name is known, no file of that name is here, and the model has not been fetched. */
+ * IQ_NOT_FOUND when the name is known, no file of that name is here, and the model has not been fetched; also when
+ * there is no such file and the name is nearly a known one, which the sentence then tells. */
 int iq_model_resolve(const char *path_or_name, char path[IQ_PATH_MAX], struct iq_err *);
 
 #endif

@@ -92,6 +92,9 @@ static int write_params(struct iq_prompt *p, struct iq_err *err)
 static int check_messages(const cJSON *messages, const char *where, struct iq_err *err)
 {
     static const char *const known[] = {"role", "content", NULL};
+    /* The last four: of OpenAI's, Qwen's, Llama's and Gemma's templates. */
+    static const char *const roles[] = {"system",   "user",    "assistant", "tool", "developer",
+                                        "function", "ipython", "model",     NULL};
     const cJSON *m;
     if (!cJSON_IsArray(messages) || !messages->child)
         return iq_fail(err, IQ_FORMAT, "%s: messages: expected a list of {\"role\", \"content\"}", where);
@@ -100,6 +103,9 @@ static int check_messages(const cJSON *messages, const char *where, struct iq_er
         const char *s;
         IQ_TRY(iq_json_known(m, known, where, err));
         IQ_TRY(iq_json_str(m, "role", where, &s, err));
+        size_t i = 0;
+        while (roles[i] && strcmp(roles[i], s)) i++;
+        if (!roles[i]) return iq_not_among("role", s, roles, where, IQ_FORMAT, err);
         IQ_TRY(iq_json_str(m, "content", where, &s, err));
     }
     return IQ_OK;

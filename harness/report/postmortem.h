@@ -6,5 +6,7 @@
 #include "golden/finding.h"
 
 void iq_postmortem_text(const struct iq_finding *, struct iq_buf *out);
+/* "batch in {3, 5, 6}", "tokens >= 10"; brief: "batch 3,5,6". */
+void iq_trigger_text(const struct iq_trigger *, bool brief, struct iq_buf *out);
 
 #endif

@@ -37,20 +37,12 @@ static void guilty_cell(const struct iq_finding *f, char *out, size_t size)
 static void trigger_cell(const struct iq_finding *f, char *out, size_t size)
 {
     const struct iq_trigger *t = f->n_guilty ? &f->guilty[0].trigger : NULL;
+    struct iq_buf text = IQ_BUF(1 << 16);
     snprintf(out, size, "%s", t ? "not told apart" : "-");
     if (!t || !t->found) return;
-    size_t n = (size_t)snprintf(out, size, "%s", iq_attr_text(t->attr));
-    const char *between = " ";
-    for (size_t i = 0; i < t->n_buckets && n < size; i++) {
-        if (!t->bucket[i].in) continue;
-        if (t->attr == IQ_ATTR_PHASE)
-            n += (size_t)snprintf(out + n, size - n, "%s%s", between,
-                                  t->bucket[i].value ? "decode" : "prefill");
-        else
-            n += (size_t)snprintf(out + n, size - n, "%s%u", between, t->bucket[i].value);
-        between = ",";
-    }
-    if (n >= size) memcpy(out + size - 4, "...", 4);
+    iq_trigger_text(t, true, &text);
+    if (!text.failed && snprintf(out, size, "%s", text.data) >= (int)size) memcpy(out + size - 4, "...", 4);
+    iq_buf_free(&text);
 }
 
 static void row(const struct iq_arm *arm, const struct iq_arm_result *r, int name_width, struct iq_buf *b)

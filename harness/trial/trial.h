@@ -17,6 +17,7 @@ enum iq_lines { IQ_LINES_NONE, IQ_LINES_JSON, IQ_LINES_TEXT };
 
 struct iq_trial {
     const char *model;
+    const char *model_sha256; /* the digest that the model must have, or NULL */
     struct iq_settings settings;
     struct iq_prompts *prompts;  /* tokenised by the trial */
     const struct iq_plan *plan;  /* NULL: golden */

@@ -75,6 +75,8 @@ static int on_done(void *self, const struct iq_request_end *end)
     while (t->request[i].index != end->request) i++;
     if (t->spec->lines == IQ_LINES_JSON)
         iq_request_line(end, iq_engine_output(t->engine, i), &t->spec->settings, &line);
+    else if (t->spec->prompts->n > 1)
+        iq_buf_printf(&line, "[%s] %s", end->id, end->text);
     else
         iq_buf_printf(&line, "%s", end->text);
     int status = line.failed ? IQ_LIMIT : iq_wire_note(t->wire, line.data ? line.data : "");
@@ -163,6 +165,10 @@ static int run(struct trial *t, struct iq_err *err)
     IQ_TRY(iq_kernels_register(err));
     iq_settings_model(&spec->settings, &o);
     IQ_TRY(iq_model_open(spec->model, &o, &t->model, err));
+    if (spec->model_sha256 && strcmp(spec->model_sha256, t->model->sha256))
+        return iq_fail(err, IQ_MISMATCH,
+                       "%s: found SHA-256 %s, the recorded run's model had %s; give its file with --model",
+                       spec->model, t->model->sha256, spec->model_sha256);
     IQ_TRY(iq_prompts_tokenize(spec->prompts, t->model, err));
     t->n = spec->prompts->n;
     t->request = malloc((t->n ? t->n : 1) * sizeof *t->request);

@@ -275,6 +275,7 @@ START_TEST(an_unknown_key_lists_the_known_and_the_nearest)
     iq_json_free(tree);
     ck_assert_ptr_null(iq_nearest("zebra", known));
     ck_assert_str_eq(iq_nearest("wen", known), "when");
+    ck_assert_str_eq(iq_nearest("btach", known), "batch"); /* two neighbours swapped are one edit */
 }
 END_TEST
 

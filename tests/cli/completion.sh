@@ -8,5 +8,8 @@ try doc
 try model fet
 try doctor --m
 try model fetch --ver
+try replay redu
+try faults show k_
+try ''
 EOF
 bash try

@@ -2,7 +2,7 @@
 . "$CASES/helpers.sh"
 replay() { "$INQUEST" replay "$@"; }
 refused "an incident's name is missing; --list shows" replay
-refused "no incident 'anthropic-2025-09-topc'; did you mean 'anthropic-2025-09-topk'?" replay anthropic-2025-09-topc
+refused 'no incident is named "anthropic-2025-09-topc", did you mean "anthropic-2025-09-topk"?' replay anthropic-2025-09-topc
 refused 'nowhere.json: cannot be opened: No such file' replay nowhere.json
 file() { # SENTENCE, then the file on standard input
     cat > i.json
@@ -17,6 +17,7 @@ echo "{$head}" | file './i.json: prompts: expected a list of prompts'
 echo "{$head,\"name\":\"j\"}" | file 'the key "name" stands twice'
 echo "{$head,$prompts,\"plan\":{\"faults\":[{\"op\":\"topk\"}]},\"arms\":[$arm]}" | file './i.json: plan: faults[0]'
 echo "{$head,$prompts,\"plan\":{},\"arms\":[$arm,$arm]}" | file './i.json: arms[1]: name: "a" is another arm'
+echo "{$head,$prompts,\"arms\":[$arm]}" | file './i.json: plan: is missing, expected an object'
 echo "{$head,$prompts,\"plan\":{},\"arms\":[{}]}" | file './i.json: arms[0]'
 echo "{$head,\"prompts\":\"nowhere.jsonl\",\"plan\":{},\"arms\":[$arm]}" | file 'prompts: no such set is shipped'
 printf '{"id":"p","ids":[5]}\n{"id":"q","ids":[true]}\n' > p.jsonl

@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct iq_run_info info;
     struct iq_err err = {0};
     bool known;
-    if (!iq_store_import(store, file, "fuzz", &info, &known, &err) && iq_store_rm(store, info.id, &err))
+    if (!iq_store_import(store, file, "fuzz", &info, &known, &err) && iq_store_rm(store, info.id, NULL, &err))
         abort();
     return 0;
 }

@@ -3,6 +3,7 @@
 #include "tests/golden/compare_case.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int vitro_says(void *ctx, const struct iq_suspect *s, struct iq_vitro_result *out, struct iq_err *e)
@@ -240,6 +241,142 @@ START_TEST(nan_on_both_sides_is_crashed_never_identical)
 }
 END_TEST
 
+/* ---- triggers ---- */
+
+/* A fault at some positions only. */
+struct when {
+    int phase, layer; /* -1: any */
+    uint32_t least_pos, batch;
+    const char *op;
+};
+static int strike_when(void *ctx, const struct synth_site *s)
+{
+    const struct when *w = ctx;
+    if (strcmp(s->node->op, w->op) || s->pos < w->least_pos) return 0;
+    if (w->phase >= 0 && w->phase != !s->prefill) return 0;
+    if (w->layer >= 0 && w->layer != s->node->layer) return 0;
+    return !w->batch || w->batch == s->batch ? STRIKE : 0;
+}
+
+static struct iq_finding *diff_when(struct when *w, uint32_t (*sizes)(void *, uint32_t, uint32_t))
+{
+    struct synth s = BASE;
+    s.label = "subject";
+    s.batch = sizes;
+    s.strike = strike_when;
+    s.ctx = w;
+    return diff(&BASE, &s, IQ_LEVEL_OPS, IQ_LEVEL_OPS, NULL, NULL);
+}
+
+/* Sizes that hint at the phase, and do not tell it. */
+static uint32_t batch_by_phase(void *ctx, uint32_t request, uint32_t pos)
+{
+    (void)ctx;
+    return pos < 5 ? 3 + (request + pos) % 2 : 1 + (request * 5 + pos / 3) % 4;
+}
+
+START_TEST(a_fault_of_one_phase_is_told_by_its_phase_and_not_by_the_sizes_that_go_with_it)
+{
+    struct when w = {.phase = _i & 1, .layer = -1, .op = "k"};
+    struct iq_finding *f = diff_when(&w, _i & 2 ? batch_by_phase : batch);
+    const struct iq_trigger *t = &f->guilty[0].trigger;
+    ck_assert(t->found);
+    ck_assert_int_eq(t->attr, IQ_ATTR_PHASE);
+    ck_assert_uint_eq(t->n_buckets, 2);
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert_int_eq(t->bucket[i].in, (int)t->bucket[i].value == w.phase);
+        ck_assert_uint_eq(t->bucket[i].struck, t->bucket[i].in ? t->bucket[i].positions : 0);
+    }
+    iq_finding_free(f);
+}
+END_TEST
+
+START_TEST(a_fault_from_a_position_on_is_told_as_a_range_of_positions)
+{
+    struct when w = {.phase = -1, .layer = -1, .least_pos = 9, .op = "k"};
+    struct iq_finding *f = diff_when(&w, batch);
+    const struct iq_trigger *t = &f->guilty[0].trigger;
+    ck_assert(t->found && t->range);
+    ck_assert_int_eq(t->attr, IQ_ATTR_POS);
+    for (size_t i = 0; i < t->n_buckets; i++) ck_assert_int_eq(t->bucket[i].in, t->bucket[i].value >= 9);
+    iq_finding_free(f);
+}
+END_TEST
+
+START_TEST(one_batch_size_alone_is_no_trigger_and_says_so)
+{
+    struct when w = {.phase = -1, .layer = -1, .batch = 4, .op = "k"};
+    struct iq_finding *f = diff_when(&w, NULL);
+    ck_assert(!f->guilty[0].trigger.found);
+    ck_assert_ptr_nonnull(strstr(f->guilty[0].trigger.reason, "only one batch size was seen"));
+    iq_finding_free(f);
+}
+END_TEST
+
+static uint32_t batch_mostly_four(void *ctx, uint32_t request, uint32_t pos)
+{
+    (void)ctx;
+    return pos >= 20 && request > 20 ? 2 : 4;
+}
+
+START_TEST(a_size_of_nearly_all_steps_is_told_when_just_the_others_are_clean)
+{
+    struct when w = {.phase = -1, .layer = -1, .batch = 4, .op = "k"};
+    struct iq_finding *f = diff_when(&w, batch_mostly_four);
+    const struct iq_trigger *t = &f->guilty[0].trigger;
+    ck_assert(t->found);
+    ck_assert_int_eq(t->attr, IQ_ATTR_BATCH);
+    iq_finding_free(f);
+}
+END_TEST
+
+START_TEST(a_fault_of_one_layer_says_so_and_one_of_all_does_not)
+{
+    struct when w = {.phase = 1, .layer = _i ? 1 : -1, .op = "ffn"};
+    struct iq_finding *f = diff_when(&w, batch);
+    ck_assert_int_eq(f->guilty[0].trigger.attr, IQ_ATTR_PHASE);
+    ck_assert_int_eq(f->guilty[0].layers_told, _i);
+    if (_i) ck_assert_uint_eq(f->guilty[0].layer[0], 1);
+    iq_finding_free(f);
+}
+END_TEST
+
+START_TEST(a_missing_trigger_is_not_blamed_on_one_batch_size_when_others_were_seen)
+{
+    struct when w = {.phase = -1, .layer = -1, .op = "embed"};
+    struct iq_finding *f = diff_when(&w, batch);
+    ck_assert(!f->guilty[0].trigger.found);
+    ck_assert_ptr_null(strstr(f->guilty[0].trigger.reason, "only one batch size was seen"));
+    iq_finding_free(f);
+}
+END_TEST
+
+/* ---- identical, three ways ---- */
+
+START_TEST(identical_runs_say_whether_a_fault_was_planned_fired_or_masked)
+{
+    static const char *const words[] = {"identical: no fault was planned",
+                                        "identical: the plan's faults never fired (check their `when`)",
+                                        "masked: fired 2 times over 5 rows, no bit changed"};
+    struct synth s = BASE;
+    s.label = "subject";
+    s.extra = _i ? ",\"plan\":{\"faults\":[{\"op\":\"topk\",\"variant\":\"x\"}]}" : NULL;
+    char *manifest = synth_manifest(&s);
+    OK(synth_record(&BASE, store, IQ_LEVEL_CHAIN, IQ_WRITE_GOLDEN, "golden", &err));
+    struct iq_writer *w = scratch_begin(store, &s, manifest, IQ_LEVEL_CHAIN, "subject");
+    struct iq_sink k = iq_writer_sink(w);
+    for (uint32_t rows = 2; _i == 2 && rows < 4; rows++) k.fired(k.self, &(struct iq_firing){.rows = rows});
+    ck_assert_int_eq(synth_run(&s, &k), IQ_OK);
+    OK(iq_writer_finish(w, IQ_RUN_COMPLETE, NULL, &err));
+    struct iq_finding *f = compare_recorded(NULL, NULL);
+    ck_assert_int_eq(f->label, IQ_LABEL_IDENTICAL);
+    ck_assert_msg(!strncmp(f->reason, words[_i], strlen(words[_i])), "%s", f->reason);
+    ck_assert_int_eq(iq_finding_term(f) != NULL, _i == 2);
+    iq_finding_free(f);
+    free(manifest);
+}
+END_TEST
+
 START_TEST(labels_are_read_by_name)
 {
     enum iq_label l;
@@ -267,6 +404,14 @@ int main(void)
     tcase_add_loop_test(t, unlike_runs_are_inconclusive_and_say_why, 0, 3);
     tcase_add_test(t, missing_requests_are_counted_and_never_identical);
     tcase_add_test(t, nan_on_both_sides_is_crashed_never_identical);
+    tcase_add_loop_test(t, a_fault_of_one_phase_is_told_by_its_phase_and_not_by_the_sizes_that_go_with_it, 0,
+                        4);
+    tcase_add_test(t, a_fault_from_a_position_on_is_told_as_a_range_of_positions);
+    tcase_add_test(t, one_batch_size_alone_is_no_trigger_and_says_so);
+    tcase_add_test(t, a_size_of_nearly_all_steps_is_told_when_just_the_others_are_clean);
+    tcase_add_loop_test(t, a_fault_of_one_layer_says_so_and_one_of_all_does_not, 0, 2);
+    tcase_add_test(t, a_missing_trigger_is_not_blamed_on_one_batch_size_when_others_were_seen);
+    tcase_add_loop_test(t, identical_runs_say_whether_a_fault_was_planned_fired_or_masked, 0, 3);
     tcase_add_test(t, labels_are_read_by_name);
     suite_add_tcase(suite, t);
     return check_main(suite);

@@ -1,9 +1,11 @@
 /* Damaged stores: an error with a name, never a signal. Each try runs in a child. */
+#include "kernels/base/grow.h"
 #include "kernels/base/rng.h"
 #include "tests/check_main.h"
 #include "tests/golden/store_scratch.h"
 
 #include <fcntl.h>
+#include <lmdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +89,7 @@ static int exercise(bool write_too)
     y.requests = 2;
     if (write_too) {
         if (synth_record(&y, s, IQ_LEVEL_OPS, IQ_WRITE_TRIAL, "later", &e)) bad = 1;
-        if (iq_store_rm(s, "golden", &e)) bad = 1;
+        if (iq_store_rm(s, "golden", NULL, &e)) bad = 1;
         if (iq_store_verify(s, &sum, &e)) bad = 1;
     }
     iq_store_close(s);
@@ -220,17 +222,138 @@ START_TEST(random_pages_swapped_or_filled_never_kill_the_process)
 }
 END_TEST
 
+/* Every record of every table as bytes of the image, read without the store: keys and values in turn. */
+struct payload {
+    size_t at, n;
+};
+
+/* A page begins with its number, also where it is mapped. */
+static size_t image_offset(const MDB_val *v)
+{
+    uint64_t page;
+    const char *start = (const char *)((uintptr_t)v->mv_data / PAGE * PAGE);
+    memcpy(&page, start, sizeof page);
+    return page * PAGE + (size_t)((const char *)v->mv_data - start);
+}
+
+static struct payload *payloads(size_t *n, size_t *bytes)
+{
+    static const char *const TABLE[] = {"runs",      "ids",   "names",   "docs",  "requests",
+                                        "positions", "cells", "tensors", "blobs", "firings"};
+    MDB_env *env;
+    MDB_txn *txn;
+    struct payload *p = NULL;
+    size_t cap = 0;
+    *n = *bytes = 0;
+    ck_assert_int_eq(mdb_env_create(&env), 0);
+    mdb_env_set_maxdbs(env, 16);
+    ck_assert_int_eq(mdb_env_open(env, dir.store, MDB_RDONLY | MDB_NOLOCK, 0), 0);
+    ck_assert_int_eq(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn), 0);
+    for (size_t t = 0; t < sizeof TABLE / sizeof *TABLE; t++) {
+        MDB_dbi dbi;
+        MDB_cursor *c;
+        MDB_val part[2];
+        ck_assert_int_eq(mdb_dbi_open(txn, TABLE[t], 0, &dbi), 0);
+        ck_assert_int_eq(mdb_cursor_open(txn, dbi, &c), 0);
+        while (!mdb_cursor_get(c, &part[0], &part[1], MDB_NEXT))
+            for (int i = 0; i < 2; i++) {
+                OK(iq_grow(&p, &cap, *n + 1, sizeof *p, &err));
+                p[*n] = (struct payload){image_offset(&part[i]), part[i].mv_size};
+                ck_assert_uint_le(p[*n].at + p[*n].n, image_len);
+                ck_assert_mem_eq(image + p[*n].at, part[i].mv_data, part[i].mv_size);
+                *bytes += p[(*n)++].n;
+            }
+        mdb_cursor_close(c);
+    }
+    mdb_txn_abort(txn);
+    mdb_env_close(env);
+    return p;
+}
+
+static void flip(size_t at, unsigned bit)
+{
+    image[at] ^= (char)(1u << bit);
+    int fd = open(data_path, O_WRONLY);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(pwrite(fd, image + at, 1, (off_t)at), 1);
+    close(fd);
+}
+
+START_TEST(verify_names_each_altered_byte_of_what_was_recorded)
+{
+    uint64_t seed = scratch_seed();
+    size_t n, bytes;
+    struct payload *p = payloads(&n, &bytes);
+    struct iq_store_tally sum;
+    struct iq_store *s;
+    for (uint64_t i = 0; i < 400; i++) {
+        /* Half of the tries by byte, which are mostly contents and cells, half by record. */
+        uint64_t r = iq_draw(seed, i, IQ_DRAW_DATA), left = r % bytes;
+        size_t k = r % n;
+        if (i % 2)
+            for (k = 0; left >= p[k].n; k++) left -= p[k].n;
+        size_t at = p[k].at + (i % 2 ? left : (r >> 32) % p[k].n);
+        flip(at, (r >> 60) % 8);
+        err.text[0] = 0;
+        int rc = iq_store_open(dir.store, NULL, &s, &err);
+        if (!rc) {
+            rc = iq_store_verify(s, &sum, &err);
+            iq_store_close(s);
+        }
+        ck_assert_msg(rc == IQ_FORMAT || rc == IQ_MISMATCH,
+                      "IQ_TEST_SEED %llu, try %llu, offset %zu, record %zu of %zu bytes: status %d",
+                      (unsigned long long)seed, (unsigned long long)i, at, k, p[k].n, rc);
+        ck_assert_ptr_nonnull(strstr(err.text, dir.store));
+        flip(at, (r >> 60) % 8);
+    }
+    OK(iq_store_open(dir.store, NULL, &s, &err));
+    OK(iq_store_verify(s, &sum, &err));
+    ck_assert_uint_eq(sum.bytes, bytes - n / 2 * sizeof(uint64_t)); /* a seal a record */
+    iq_store_close(s);
+    free(p);
+}
+END_TEST
+
+START_TEST(a_damaged_run_is_not_exported_and_can_be_removed)
+{
+    static const char *const RUNS[] = {"golden", "subject"};
+    struct iq_run_info info;
+    size_t n, bytes, k = 0, refused = 0;
+    struct payload *p = payloads(&n, &bytes);
+    struct iq_store *s = scratch_open(&dir, 0);
+    OK(iq_store_find(s, "subject", &info, &err));
+    while (k < n && p[k + 1].n != 17u * info.n_nodes + sizeof(uint64_t)) k += 2;
+    ck_assert_uint_lt(k, n); /* the first record of cells */
+    iq_store_close(s);
+    flip(p[k + 1].at + 3, 0);
+    s = scratch_open(&dir, 0);
+    for (int i = 0; i < 2; i++) {
+        int rc = iq_store_export(s, RUNS[i], dir.file, &err);
+        if (rc)
+            ck_assert_msg(rc == IQ_FORMAT && strstr(err.text, "cells: request 0 position 0"), "%s", err.text);
+        ck_assert_int_eq(access(dir.file, F_OK), rc ? -1 : 0);
+        refused += rc != IQ_OK;
+        unlink(dir.file);
+    }
+    ck_assert_uint_eq(refused, 1);
+    for (int i = 0; i < 2; i++) OK(iq_store_rm(s, RUNS[i], NULL, &err));
+    OK(iq_store_verify(s, &(struct iq_store_tally){0}, &err));
+    iq_store_close(s);
+    free(p);
+}
+END_TEST
+
 START_TEST(another_format_version_is_refused_by_name)
 {
     char *copy = malloc(image_len), *at = NULL;
     memcpy(copy, image, image_len);
     for (size_t i = 0; i + 16 < image_len; i++)
-        if (!memcmp(copy + i, "iq store\0\0\0\0\1\0\0\0", 16)) at = copy + i, at[12] = 9;
+        if (!memcmp(copy + i, "iq store\0\0\0\0\2\0\0\0", 16)) at = copy + i, at[12] = 9;
     ck_assert_ptr_nonnull(at);
     write_image(copy, image_len);
     struct iq_store *s;
     ck_assert_int_eq(iq_store_open(dir.store, NULL, &s, &err), IQ_ABI);
-    ck_assert_ptr_nonnull(strstr(err.text, "format 9, this build reads format 1"));
+    ck_assert_ptr_nonnull(strstr(err.text, "format 9, this build reads format 2"));
     free(copy);
 }
 END_TEST
@@ -261,6 +384,8 @@ int main(void)
     tcase_add_test(t, a_tree_that_hangs_on_a_meta_page_is_an_error);
     tcase_add_test(t, random_bits_never_kill_the_process);
     tcase_add_test(t, random_pages_swapped_or_filled_never_kill_the_process);
+    tcase_add_test(t, verify_names_each_altered_byte_of_what_was_recorded);
+    tcase_add_test(t, a_damaged_run_is_not_exported_and_can_be_removed);
     tcase_add_test(t, another_format_version_is_refused_by_name);
     tcase_add_test(t, an_empty_file_and_a_text_file_are_no_store);
     suite_add_tcase(suite, t);

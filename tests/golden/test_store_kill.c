@@ -124,7 +124,7 @@ START_TEST(kill_9_of_a_trial_leaves_nothing_visible_and_nothing_behind)
         if (WIFEXITED(status)) break;
     }
     struct iq_store_tally sum;
-    iq_store_rm(s, "trial", &err);
+    iq_store_rm(s, "trial", NULL, &err);
     y.requests = 1;
     y.label = "small";
     OK(synth_record(&y, s, IQ_LEVEL_CHAIN, IQ_WRITE_TRIAL, "small", &err)); /* sweeps */
@@ -371,7 +371,7 @@ START_TEST(a_lying_file_with_a_right_seal_is_refused_and_leaves_nothing)
         int rc = iq_store_import(b, bad, NULL, &x, &known, &err);
         refused += rc != IQ_OK;
         /* A creation time, an attribute of a position: not covered by chains. */
-        if (!rc) OK(iq_store_rm(b, x.id, &err));
+        if (!rc) OK(iq_store_rm(b, x.id, NULL, &err));
         OK(iq_store_verify(b, &(struct iq_store_tally){0}, &err));
     }
     ck_assert_uint_gt(refused, 30);

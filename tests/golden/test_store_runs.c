@@ -131,13 +131,48 @@ START_TEST(removing_a_run_keeps_contents_that_another_names)
     OK(synth_record(&b, s, IQ_LEVEL_TENSORS, IQ_WRITE_TRIAL, "b", &err));
     OK(iq_store_verify(s, &two, &err));
     ck_assert_uint_lt(two.pages, one.pages * 3 / 2); /* contents are stored once */
-    OK(iq_store_rm(s, "a", &err));
+    OK(iq_store_rm(s, "a", NULL, &err));
     OK(iq_store_verify(s, &after, &err));
     ck_assert_uint_eq(after.runs, 1);
     ck_assert_uint_eq(after.tensors, one.tensors);
-    OK(iq_store_rm(s, "b", &err));
+    OK(iq_store_rm(s, "b", NULL, &err));
     OK(iq_store_verify(s, &after, &err));
     ck_assert_uint_lt(after.pages, 40);
+    iq_store_close(s);
+}
+END_TEST
+
+START_TEST(a_run_has_several_names_and_goes_with_the_last)
+{
+    struct iq_store *s = scratch_open(&dir, 0);
+    OK(synth_record(&SYNTH_SMALL, s, IQ_LEVEL_CHAIN, IQ_WRITE_TRIAL, "topk", &err));
+    OK(iq_store_name(s, "topk", "topk2", false, &err));
+    OK(iq_store_name(s, "topk", "a", false, &err));
+    struct iq_run_info info;
+    char(*names)[IQ_STORE_NAME + 1], left[IQ_DIGEST_HEX];
+    size_t n;
+    OK(iq_store_find(s, "topk", &info, &err));
+    OK(iq_store_names(s, info.id, &names, &n, &err));
+    ck_assert_uint_eq(n, 3);
+    ck_assert_str_eq(names[0], "a");
+    ck_assert_str_eq(names[1], "topk");
+    ck_assert_str_eq(names[2], "topk2");
+    free(names);
+    OK(iq_store_rm(s, "topk", left, &err));
+    ck_assert_str_eq(left, info.id);
+    OK(iq_store_rm(s, "a", left, &err));
+    ck_assert_int_eq(iq_store_find(s, "topk", &info, &err), IQ_NOT_FOUND);
+    OK(iq_store_find(s, "topk2", &info, &err));
+    ck_assert_uint_eq(info.n_names, 1);
+    OK(iq_store_rm(s, "topk2", left, &err));
+    ck_assert_str_eq(left, "");
+    ck_assert_int_eq(iq_store_find(s, left, &info, &err), IQ_NOT_FOUND);
+    OK(synth_record(&SYNTH_SMALL, s, IQ_LEVEL_CHAIN, IQ_WRITE_TRIAL, "b", &err));
+    OK(iq_store_name(s, "b", "c", false, &err));
+    OK(iq_store_find(s, "b", &info, &err));
+    OK(iq_store_rm(s, info.id, left, &err)); /* by id: with all of its names */
+    ck_assert_str_eq(left, "");
+    ck_assert_int_eq(iq_store_find(s, "c", &info, &err), IQ_NOT_FOUND);
     iq_store_close(s);
 }
 END_TEST
@@ -154,6 +189,7 @@ int main(void)
     tcase_add_test(t, an_aborted_trial_leaves_nothing);
     tcase_add_test(t, a_crashed_run_says_why_and_drops_what_was_in_flight);
     tcase_add_test(t, removing_a_run_keeps_contents_that_another_names);
+    tcase_add_test(t, a_run_has_several_names_and_goes_with_the_last);
     suite_add_tcase(suite, t);
     return check_main(suite);
 }

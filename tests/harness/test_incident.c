@@ -203,14 +203,16 @@ START_TEST(an_unknown_name_lists_the_known_and_the_nearest)
 {
     struct iq_incident in;
     ck_assert_int_eq(iq_incident_load("reduction-odor", &in, &err), IQ_USAGE);
-    ck_assert_msg(strstr(err.text, "did you mean 'reduction-order'") != NULL, "%s", err.text);
+    ck_assert_msg(strstr(err.text, "did you mean \"reduction-order\"") != NULL, "%s", err.text);
     ck_assert_msg(strstr(err.text, "anthropic-2025-09-topk,") != NULL, "%s", err.text);
 }
 END_TEST
 
 /* ---- predictions ---- */
 
-static struct iq_bucket buckets[] = {{3, 4, 4, true}, {4, 9, 0, false}, {6, 7, 7, true}};
+static struct iq_bucket buckets[] = {{.value = 3, .evaluated = 4, .guilty = 4, .in = true},
+                                     {.value = 4, .evaluated = 9},
+                                     {.value = 6, .evaluated = 7, .guilty = 7, .in = true}};
 static struct iq_guilty guilty[] = {
     {.op = "topk",
      .variant = "coarse_bin",
