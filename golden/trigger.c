@@ -173,8 +173,8 @@ int iq__stats_trigger(const struct iq__stats *s, const struct iq__op *o, double 
             *out = t;
             t = worse;
         }
-        free(
-            t.bucket); /* NOLINT(clang-analyzer-unix.Malloc): each is out's or freed; the analyzer loses the swap */
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): each is out's or freed here; the analyzer loses the swap */
+        free(t.bucket);
     }
     if (!out->found) reason_say(s, out);
     return IQ_OK;
