@@ -83,13 +83,6 @@ INLINE float across_max(vf max)
     return greater(greater(four[0], four[1]), greater(four[2], four[3]));
 }
 
-/* Keeps a loaded vector in its register: the compiler would rather load it again for each fma. */
-#if VL > 4
-#define v_pin(v) __asm__("" : "+v"(v))
-#else
-#define v_pin(v) (void)(v)
-#endif
-
 /* Few rows (decode) wait for memory: they ask for the next block while they work on one. Many rows have it
  * in cache. */
 #define AHEAD(R) ((R) <= 9)

@@ -8,7 +8,7 @@
 #define v_bf16(d, odd)      ((vf)((odd) ? (d)&0xffff0000u : (d) << 16))
 #define v_nibble(d, i)      _mm256_cvtepi32_ps((__m256i)((d) >> 4 * (i)&15u))
 #define v_nibble8(d, i)     v_sub(v_nibble(d, i), v_set1(8.0f))
-#define v_hold(d)           (d)
+#define v_hold(d)           (void)(d)
 #define v_fma_from(a, p, c) v_fma(a, v_set1(*(p)), c)
 
 /* 16 registers. */

@@ -3,7 +3,7 @@
  *   v_half(p) v_i8(p)        VL halves or int8 at p, as floats
  *   v_bf16(d, odd)           the even or odd k of dwords
  *   v_nibble(d, i), v_nibble8(d, i)   q or q - 8 of the i-th of 8 k, as floats
- *   v_hold(d)       d, in a register: not loaded again for each use
+ *   v_hold(d)       v_pin where registers suffice, else nothing
  *   v_fma_from(a, p, c)   a * *p + c, where expanding keeps the units busy that would broadcast *p
  *   ALONE_V(F, R) HALF_V(F, R) LEADING_V(F, R) FOLLOWING_V(R)   vectors of outputs in a tile of R rows
  *   EACH_ALONE(X) EACH_HALF(X) EACH_MANY(X)   X(R) for each number of rows; ROWS_ALONE, ROWS_MANY: see struct iq__tiles
@@ -102,7 +102,13 @@ INLINE void group(const int F, const int R, const int V, const int KIND, const i
     } else {
         for (int line = 0; line < (KIND == CACHED ? 2 : 1); line++, c->ahead += 64) fetch(c->ahead);
     }
-    if (GROUP(F) > 1) { UNROLL for (int v = 0; v < V; v++) d[v] = v_hold(v_loadi(p + 4 * VL * v)); }
+    if (GROUP(F) > 1) {
+        UNROLL for (int v = 0; v < V; v++)
+        {
+            d[v] = v_loadi(p + 4 * VL * v);
+            v_hold(d[v]);
+        }
+    }
     UNROLL for (int i = 0; i < N; i++)
     {
         vf w[PANEL_V];

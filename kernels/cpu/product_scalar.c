@@ -17,7 +17,7 @@ V_FN vf v_bf16(vi d, int odd) { return (vf)(odd ? d & 0xffff0000u : d << 16); }
 V_FN vf v_nibble_at(vi d, unsigned shift) { return __builtin_convertvector((vs)(d >> shift & 15u), vf); }
 #define v_nibble(d, i)      v_nibble_at(d, 4 * (i))
 #define v_nibble8(d, i)     v_sub(v_nibble(d, i), v_set1(8.0f))
-#define v_hold(d)           (d)
+#define v_hold(d)           (void)(d)
 #define v_fma_from(a, p, c) v_fma(a, v_set1(*(p)), c)
 
 #define ALONE_V(F, R)   ((R) == 1 ? 4 : 2)

@@ -21,4 +21,7 @@ typedef uint32_t vi __attribute__((vector_size(32)));
 #define v_div(a, b)    _mm256_div_ps(a, b)
 #define v_loadi(p)     ((vi)_mm256_loadu_si256((const __m256i *)(p)))
 
+/* Keeps a loaded vector in its register: the compiler would rather load it again for each use. */
+#define v_pin(v) __asm__("" : "+v"(v))
+
 #endif

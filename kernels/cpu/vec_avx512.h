@@ -22,4 +22,7 @@ typedef uint32_t vi __attribute__((vector_size(64)));
 #define v_div(a, b)    _mm512_div_ps(a, b)
 #define v_loadi(p)     ((vi)_mm512_loadu_si512(p))
 
+/* Keeps a loaded vector in its register: the compiler would rather load it again for each use. */
+#define v_pin(v) __asm__("" : "+v"(v))
+
 #endif
