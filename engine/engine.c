@@ -95,7 +95,7 @@ static int check_mode(struct iq_err *err)
     return IQ_OK;
 }
 
-static uint32_t captured(uint32_t batch)
+uint32_t iq__engine_captured(uint32_t batch)
 {
     uint32_t c = 1;
     while (c < batch) c = c < 8 ? c * 2 : c + 8;
@@ -140,7 +140,7 @@ static void make_batch(struct iq_engine *e, struct iq_batch *b)
         }
     }
     e->step.batch = s->shares;
-    e->step.captured = e->config.captured && decode_only ? captured(s->shares) : s->shares;
+    e->step.captured = e->config.captured && decode_only ? iq__engine_captured(s->shares) : s->shares;
     e->step.tokens = b->rows;
     e->step.tp = e->model->tp;
     e->step.tracing = e->config.level >= IQ_LEVEL_OPS;
@@ -169,8 +169,8 @@ static void finish(struct iq_engine *e, struct iq_seat *seat, const char *why)
 static void keep_candidates(const struct iq_forward *f, uint32_t i, uint32_t *id, float *logit)
 {
     uint32_t vocab = f->model->config.vocab;
-    const uint32_t *found = f->ids + (size_t)i * f->k;
-    const float *logits = f->logits + (size_t)i * vocab;
+    const uint32_t *found = f->got.ids + (size_t)i * f->k;
+    const float *logits = f->got.logits + (size_t)i * vocab;
     for (uint32_t c = 0; c < f->k; c++) {
         id[c] = found[c];
         logit[c] = found[c] < vocab ? logits[found[c]] : NAN; /* a faulty top-k makes ids up */
@@ -186,10 +186,10 @@ static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
     if (done < r->max_tokens) {
         size_t at = (size_t)done * f->k;
         keep_candidates(f, i, seat->top_id + at, seat->top_logit + at);
-        seat->ids[seat->n_ids++] = f->token[i];
+        seat->ids[seat->n_ids++] = f->got.token[i];
         e->stats.generated++;
     }
-    bool stop = r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, f->token[i]);
+    bool stop = r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, f->got.token[i]);
     if (stop)
         finish(e, seat, "stop");
     else if (seat->n_ids - r->n_prompt >= r->max_tokens)
@@ -204,7 +204,7 @@ static void score(struct iq_engine *e, const struct iq_batch *b)
         const struct iq_row *row = &b->row[b->predict[i]];
         struct iq_seat *seat = e->of_row[b->predict[i]];
         if (!seat->nll || row->pos + 1 >= seat->request->n_prompt) continue;
-        seat->nll[row->pos + 1] = nll(f->logits + (size_t)i * vocab, vocab, seat->ids[row->pos + 1]);
+        seat->nll[row->pos + 1] = nll(f->got.logits + (size_t)i * vocab, vocab, seat->ids[row->pos + 1]);
     }
 }
 
@@ -276,14 +276,15 @@ int iq_engine_step(struct iq_engine *e, bool *more, struct iq_err *err)
     make_batch(e, &b);
     IQ_TRY(iq_forward_run(&e->forward, &b, err));
     for (uint32_t i = 0; i < b.predicts; i++)
-        if (e->forward.token[i] >= e->model->config.vocab)
+        if (e->forward.got.token[i] >= e->model->config.vocab)
             return iq_fail(err, IQ_CRASHED, "step %llu: sample chose token %u; the vocabulary has %u",
-                           (unsigned long long)e->step.step, e->forward.token[i], e->model->config.vocab);
+                           (unsigned long long)e->step.step, e->forward.got.token[i], e->model->config.vocab);
     IQ_TRY(iq_recorder_step(&e->recorder, &e->forward, &b, e->of_row, err));
     apply(e, &b);
     iq_schedule_advance(&e->schedule, b.rows);
     e->stats.steps++;
     e->stats.tokens += b.rows;
+    e->stats.graphs = e->forward.graph_launches;
     e->stats.clock_us = e->schedule.clock_us;
     *more = e->schedule.done < e->n;
     return report_done(e, &b, err);
@@ -295,6 +296,23 @@ const struct iq_node *iq_engine_nodes(const struct iq_engine *e, uint32_t *n)
 {
     *n = e->graph.nodes;
     return e->graph.node;
+}
+
+const struct iq_variant *iq_engine_variant(const struct iq_engine *e, enum iq_op_id op)
+{
+    return iq_slots_at(e->slots, op, IQ_NO_LAYER, 0)->variant;
+}
+
+const struct iq_cuda *iq_engine_device(const struct iq_engine *e) { return e->cuda; }
+
+void iq_engine_libraries(const struct iq_engine *e, struct iq_jw *w)
+{
+    iq_jw_begin(w, '{');
+    for (unsigned i = 0; e->cuda && i < IQ_CUDA_LIBRARIES && e->cuda->library[i]; i++) {
+        const struct iq_cuda_library *l = e->cuda->library[i];
+        if (l->report) iq_jw_key(w, l->name), l->report(e->cuda, w);
+    }
+    iq_jw_end(w, '}');
 }
 
 struct iq_digest iq_engine_contract(const struct iq_engine *e)

@@ -17,6 +17,7 @@
 #include "kernels/base/json.h"
 #include "kernels/dispatch.h"
 
+struct iq_cuda; /* kernels/cuda/device.h */
 struct iq_engine;
 
 struct iq_engine_config {
@@ -29,6 +30,9 @@ struct iq_engine_config {
     bool captured; /* pad decode-only steps to 1, 2, 4, 8, 16 ... rows, as captured graphs have them */
     enum iq_act act;
     const char *isa; /* highest instruction set to use, NULL: the best here */
+    /* Where ops run: "cpu" (or NULL), "cuda", "cuda-shim" (the same kernels as fibers on the CPU). On a device, steps that
+     * are padded to captured sizes are captured as graphs. */
+    const char *device;
     /* Tensor-core products that every matmul uses ("sm90", "sm90-f16" ...); NULL: the golden ones, contract `ieee`. */
     const char *products;
     enum iq_level level; /* what is digested; the sink decides what is kept */
@@ -75,6 +79,7 @@ struct iq_output {
 struct iq_engine_stats {
     uint64_t steps, generated, preemptions;
     uint64_t tokens;   /* rows computed */
+    uint64_t graphs;   /* steps that were launches of a captured graph */
     uint64_t hits;     /* prompt tokens reused */
     uint64_t clock_us; /* virtual time at the end */
 };
@@ -84,6 +89,12 @@ int iq_engine_open(const struct iq_model *, const struct iq_engine_config *, con
 void iq_engine_close(struct iq_engine *);
 /* The graph's nodes in canonical order, for the manifest. */
 const struct iq_node *iq_engine_nodes(const struct iq_engine *, uint32_t *n);
+/* The variant that golden runs of an op. */
+const struct iq_variant *iq_engine_variant(const struct iq_engine *, enum iq_op_id op);
+/* The device where ops run, for the manifest; NULL: the CPU. */
+const struct iq_cuda *iq_engine_device(const struct iq_engine *);
+/* What libraries beside the kernels chose so far, by name: {"cublas": [...]}; {}: nothing. */
+void iq_engine_libraries(const struct iq_engine *, struct iq_jw *);
 /* hash of profile, dtypes, constants, rotary digest, ops and points, version. */
 struct iq_digest iq_engine_contract(const struct iq_engine *);
 /* Faults; between steps. NULL disarms. */

@@ -6,10 +6,13 @@
 #include "engine/forward.h"
 #include "engine/recorder.h"
 #include "engine/schedule.h"
+#include "engine/upload.h"
 
 struct iq_engine {
     struct iq_engine_config config;
     const struct iq_model *model;
+    struct iq_cuda *cuda;    /* NULL: ops run on the CPU */
+    struct iq_upload upload; /* the model there */
     const struct iq_request *request;
     uint32_t n;
     struct iq_pool *pool;
@@ -32,5 +35,8 @@ struct iq_engine {
 
 /* The scheduler's call when a request joins the batch: finds its prefix through the prefix op. ctx: the engine. */
 int iq__engine_admit(void *ctx, struct iq_seat *, struct iq_err *);
+
+/* The captured size that a batch is padded to: 1, 2, 4, 8, then every 8. */
+uint32_t iq__engine_captured(uint32_t batch);
 
 #endif

@@ -1,6 +1,6 @@
-#define _GNU_SOURCE
-#include "engine/forward.h"
+#include "engine/forward_parts.h"
 
+#include "kernels/cuda/watch.h"
 #include "kernels/ops/embed.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/reduce.h"
@@ -11,93 +11,18 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/mman.h>
-
-/* ---- buffers: one demand-zero map, cut up ---- */
-
-static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
-
-static const size_t HUGE_FROM = 32 << 20; /* bytes of activations */
-
-static uint32_t most_pieces(const struct iq_model *m)
-{
-    uint32_t attn = 0, ffn = 0;
-    for (uint32_t r = 0; r < m->tp; r++) {
-        attn += m->attn[r].nodes;
-        ffn += m->ffn[r].nodes;
-    }
-    return max_u32(attn, ffn);
-}
-
-/* The next `count` elements of the map, 64-byte aligned; with base NULL only the room is counted. */
-static void *cut(char *base, size_t *at, size_t count, size_t size)
-{
-    void *p = base ? base + *at : NULL;
-    *at += (count * size + 63) / 64 * 64;
-    return p;
-}
-
-static size_t lay_out(struct iq_forward *f, char *base)
-{
-    const struct iq_model_config *c = &f->model->config;
-    size_t at = 0, rows = f->max_rows, preds = f->max_predicts, hidden = c->hidden, vocab = c->vocab;
-    uint32_t qw = c->heads * c->head_dim, kw = c->kv_heads * c->head_dim;
-    f->ld_h = max_u32(c->hidden, qw);
-    f->ld_wide = max_u32(qw + 2 * kw, 2 * c->ffn);
-    f->ld_mid = max_u32(qw + kw, c->ffn);
-    for (int i = 0; i < 2; i++) f->res[i] = cut(base, &at, rows * hidden, sizeof(float));
-    f->h = cut(base, &at, rows * f->ld_h, sizeof(float));
-    f->wide = cut(base, &at, rows * f->ld_wide, sizeof(float));
-    f->mid = cut(base, &at, rows * f->ld_mid, sizeof(float));
-    f->part = cut(base, &at, most_pieces(f->model) * rows * hidden, sizeof(float));
-    f->sum = cut(base, &at, rows * max_u32(c->hidden, kw), sizeof(float));
-    f->pos = cut(base, &at, rows, sizeof(uint32_t));
-    f->head_in = cut(base, &at, 2 * preds * hidden, sizeof(float));
-    f->logits = cut(base, &at, preds * vocab, sizeof(float));
-    f->tempered = cut(base, &at, preds * vocab, sizeof(float));
-    f->values = cut(base, &at, preds * f->k, sizeof(float));
-    f->ids = cut(base, &at, preds * f->k, sizeof(uint32_t));
-    float **one[] = {&f->temperature, &f->top_p, &f->min_p};
-    for (size_t i = 0; i < 3; i++) *one[i] = cut(base, &at, preds, sizeof(float));
-    uint32_t **word[] = {&f->token, &f->predict_pos, &f->top_k};
-    for (size_t i = 0; i < 3; i++) *word[i] = cut(base, &at, preds, sizeof(uint32_t));
-    f->seed = cut(base, &at, preds, sizeof(uint64_t));
-    f->predict_row = cut(base, &at, preds, sizeof(struct iq_row));
-    return at;
-}
-
-int iq_forward_open(struct iq_forward *f, struct iq_err *err)
-{
-    f->map_bytes = lay_out(f, NULL);
-    f->map =
-        mmap(NULL, f->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (f->map == MAP_FAILED) {
-        f->map = NULL;
-        return iq_fail(err, IQ_MEMORY,
-                       "no memory for the activations of %u rows (%zu MiB); use a smaller --chunk or --batch",
-                       f->max_rows, f->map_bytes >> 20);
-    }
-    /* For few rows a huge page would hold mostly what is not used; measured: 8 MB of 18. */
-    if (f->map_bytes >= HUGE_FROM) madvise(f->map, f->map_bytes, MADV_HUGEPAGE);
-    lay_out(f, f->map);
-    return IQ_OK;
-}
-
-void iq_forward_close(struct iq_forward *f)
-{
-    if (f->map) munmap(f->map, f->map_bytes);
-    f->map = NULL;
-    iq_exec_close(&f->exec);
-}
 
 /* ---- a pass ---- */
 
 struct pass {
     struct iq_forward *f;
     const struct iq_batch *b;
+    const struct iq__walk *w;
     uint32_t layer;
-    uint32_t rows;                      /* of the ops that follow */
-    const struct iq_row *row;           /* (rows) */
+    uint32_t rows, known;     /* of the ops that follow; without padding */
+    const struct iq_row *row; /* (known) */
+    const struct iq_seq *seq; /* where the op, or whoever asks about it, can read them */
+    uint32_t seqs;
     enum iq_op_id prev_topk, next_head; /* the head's neighbours in this step: with temper, or without */
     struct iq_err *err;
 };
@@ -112,7 +37,7 @@ static struct iq_site site_of(const struct pass *p, enum iq_op_id op, uint32_t r
                         .next_op = (uint16_t)(op == IQ_OP_LM_HEAD ? p->next_head : g->next[op]),
                         .step = &p->b->step,
                         .row = p->row,
-                        .rows = p->rows,
+                        .rows = p->known,
                         .slot = iq_slots_at(p->f->slots, op, p->layer, rank)};
     if (op == IQ_OP_TEMPER) {
         s.prev_op = IQ_OP_LM_HEAD;
@@ -121,20 +46,26 @@ static struct iq_site site_of(const struct pass *p, enum iq_op_id op, uint32_t r
     return s;
 }
 
+/* What a failing op says of itself: on a device there is a sentence. */
+static const char *reason(const struct pass *p, int status)
+{
+    const struct iq_cuda *c = p->f->exec.cuda;
+    return c && c->err.status ? c->err.text : iq_status_text(status);
+}
+
 static int run(const struct pass *p, enum iq_op_id op, uint32_t rank, const void *args)
 {
     struct iq_site site = site_of(p, op, rank);
     int status = iq_dispatch(&p->f->exec, &site, args);
+    unsigned long long step = p->b->step.step;
     if (status == IQ_OK) return IQ_OK;
     if (op == IQ_OP_SAMPLE && status == IQ_NOT_FOUND)
         return iq_fail(p->err, IQ_CRASHED, "step %llu: no token can be sampled: a row's logits are all NaN",
-                       (unsigned long long)p->b->step.step);
+                       step);
     if (p->layer == IQ_NO_LAYER)
-        return iq_fail(p->err, status, "step %llu: %s failed: %s", (unsigned long long)p->b->step.step,
-                       iq_op_name(op), iq_status_text(status));
-    return iq_fail(p->err, status, "step %llu: %s of layer %u, rank %u failed: %s",
-                   (unsigned long long)p->b->step.step, iq_op_name(op), p->layer, rank,
-                   iq_status_text(status));
+        return iq_fail(p->err, status, "step %llu: %s failed: %s", step, iq_op_name(op), reason(p, status));
+    return iq_fail(p->err, status, "step %llu: %s of layer %u, rank %u failed: %s", step, iq_op_name(op),
+                   p->layer, rank, reason(p, status));
 }
 
 /* Digest of what several ranks wrote together; with one rank its slot has done it. */
@@ -145,7 +76,7 @@ static int tap_whole(const struct pass *p, enum iq_op_id op, unsigned point, con
     uint16_t node = (uint16_t)(iq_graph_node(g, op, p->layer) + point);
     struct iq_site site = site_of(p, op, 0);
     if (p->f->model->tp == 1 || !p->b->step.tracing) return IQ_OK;
-    return iq_tap_whole(&site, node, y, ld, n);
+    return iq_tap_whole(&p->f->exec, &site, p->rows, node, y, ld, n);
 }
 
 static int norm(const struct pass *p, enum iq_op_id op, const float *x, size_t ldx, const float *weight,
@@ -185,8 +116,8 @@ static int attention(const struct pass *p, const float *q, size_t ldq)
                                  .ldq = ldq,
                                  .ldy = f->ld_h,
                                  .cache = &f->kv->layer[p->layer],
-                                 .seq = p->b->seq,
-                                 .seqs = p->b->seqs};
+                                 .seq = p->seq,
+                                 .seqs = p->seqs};
         IQ_TRY(run(p, IQ_OP_ATTENTION, r, &a));
     }
     return tap_whole(p, IQ_OP_ATTENTION, 0, f->h, f->ld_h, (size_t)c->heads * c->head_dim);
@@ -292,7 +223,7 @@ static int attention_block(const struct pass *p)
         .rotary = d,
         .interleaved = c->rope.pairing == IQ_PAIR_NEIGHBOURS,
         .act = f->act,
-        .pos = f->pos,
+        .pos = f->op_in.pos,
         .table = m->rotary,
         .part = {{c->heads, q, f->mid, ldq, f->ld_mid}, {c->kv_heads, k, f->mid + qw, ldk, f->ld_mid}}};
     IQ_TRY(run(p, IQ_OP_ROPE, 0, &a));
@@ -304,8 +235,8 @@ static int attention_block(const struct pass *p)
                              .ldk = f->ld_mid,
                              .ldv = f->ld_wide,
                              .cache = &f->kv->layer[p->layer],
-                             .seq = p->b->seq,
-                             .seqs = p->b->seqs};
+                             .seq = p->seq,
+                             .seqs = p->seqs};
     IQ_TRY(run(p, IQ_OP_KV_WRITE, 0, &kv));
     IQ_TRY(attention(p, f->mid, f->ld_mid));
     IQ_TRY(reduced(p, IQ_OP_ATTN_OUT, IQ_OP_ATTN_REDUCE, f->h, f->ld_h));
@@ -346,36 +277,45 @@ static int ffn_block(const struct pass *p)
     return add(p, IQ_OP_FFN_ADD, 1);
 }
 
-/* The rows that predict, side by side, with their sampling parameters. */
-static bool gather(struct pass *p)
+/* n rows of `width` floats, where the ops run. */
+static int copy_rows(const struct pass *p, float *to, const float *from, size_t n, size_t width)
 {
-    struct iq_forward *f = p->f;
-    const struct iq_batch *b = p->b;
+    struct iq_cuda *c = p->f->exec.cuda;
+    size_t bytes = n * width * sizeof *to;
+    if (!c) return (void)memcpy(to, from, bytes), IQ_OK;
+    if (iq_cuda_step_planning(c)) return IQ_OK;
+    return iq_cuda_done(c, c->api->memcpy_async(to, from, bytes, IQ_CUDA_ON_DEVICE, c->stream),
+                        "copying rows");
+}
+
+/* The rows that predict, side by side: run by run of neighbours. In a padded step all do. */
+static int gather(const struct pass *p)
+{
+    const struct iq_forward *f = p->f;
+    const uint32_t *predict = p->b->predict;
     size_t hidden = f->model->config.hidden;
-    bool temper = false;
-    for (uint32_t i = 0; i < b->predicts; i++) {
-        const struct iq_row *row = &b->row[b->predict[i]];
-        memcpy(f->head_in + i * hidden, f->res[0] + b->predict[i] * hidden, hidden * sizeof(float));
-        f->predict_row[i] = *row;
-        f->predict_pos[i] = row->pos;
-        f->temperature[i] = row->temperature;
-        f->top_p[i] = row->top_p;
-        f->min_p[i] = row->min_p;
-        f->top_k[i] =
-            row->top_k < f->k ? row->top_k : f->k; /* k is smaller only where it is the vocabulary */
-        f->seed[i] = row->seed;
-        temper |= row->temperature != 0 && row->temperature != 1;
+    if (p->w->padded) return copy_rows(p, f->head_in, f->res[0], p->w->predicts, hidden);
+    for (uint32_t i = 0, n; i < p->b->predicts; i += n) {
+        for (n = 1; i + n < p->b->predicts && predict[i + n] == predict[i] + n;) n++;
+        IQ_TRY(copy_rows(p, f->head_in + i * hidden, f->res[0] + predict[i] * hidden, n, hidden));
     }
-    return temper;
+    return IQ_OK;
 }
 
 static int head(struct pass *p)
 {
     struct iq_forward *f = p->f;
     const struct iq_model *m = f->model;
-    uint32_t hidden = m->config.hidden, vocab = m->config.vocab, n = p->b->predicts;
-    bool temper = gather(p);
+    const struct iq_inputs *in = &f->op_in;
+    const struct iq_results *out = &f->op_out;
+    uint32_t hidden = m->config.hidden, vocab = m->config.vocab, n = p->w->predicts;
+    bool temper = p->w->temper;
+    int copied = gather(p);
+    if (copied != IQ_OK)
+        return iq_fail(p->err, copied, "step %llu: %s", (unsigned long long)p->b->step.step,
+                       reason(p, copied));
     p->rows = n;
+    p->known = p->b->predicts;
     p->row = f->predict_row;
     p->layer = IQ_NO_LAYER;
     p->prev_topk = temper ? IQ_OP_TEMPER : IQ_OP_LM_HEAD;
@@ -387,39 +327,92 @@ static int head(struct pass *p)
                           .act = IQ_ACT_F32,
                           .x = normed,
                           .ldx = hidden,
-                          .part = {{&m->head, NULL, f->logits, vocab, 0}}};
+                          .part = {{&m->head, NULL, out->logits, vocab, 0}}};
     IQ_TRY(run(p, IQ_OP_LM_HEAD, 0, &a));
-    f->final_logits = f->logits;
+    const float *logits = out->logits;
     if (temper) {
-        struct iq_temper t = {n, vocab, f->logits, f->temperature, f->tempered, vocab, vocab};
+        struct iq_temper t = {n, vocab, logits, in->temperature, out->tempered, vocab, vocab};
         IQ_TRY(run(p, IQ_OP_TEMPER, 0, &t));
-        f->final_logits = f->tempered;
+        logits = out->tempered;
     }
-    struct iq_topk t = {n, vocab, f->k, m->tp, f->final_logits, vocab, f->ids, f->values};
+    struct iq_topk t = {n, vocab, f->k, m->tp, logits, vocab, out->ids, out->values};
     IQ_TRY(run(p, IQ_OP_TOPK, 0, &t));
-    struct iq_sample s = {n,        vocab,     f->k,           f->final_logits, vocab,
-                          f->ids,   f->values, f->predict_pos, f->seed,         f->temperature,
-                          f->top_p, f->min_p,  f->top_k,       f->token};
+    struct iq_sample s = {n,           vocab,           f->k,     logits,          vocab,     out->ids,
+                          out->values, in->predict_pos, in->seed, in->temperature, in->top_p, in->min_p,
+                          in->top_k,   out->token};
     return run(p, IQ_OP_SAMPLE, 0, &s);
 }
 
-int iq_forward_run(struct iq_forward *f, const struct iq_batch *b, struct iq_err *err)
+int iq__forward_walk(struct iq_forward *f, const struct iq__walk *w, struct iq_err *err)
 {
     const struct iq_model *m = f->model;
+    const struct iq_batch *b = w->batch;
+    bool there = f->exec.cuda && !iq_cuda_step_planning(f->exec.cuda);
     struct pass p = {.f = f,
                      .b = b,
-                     .rows = b->rows,
+                     .w = w,
+                     .rows = w->rows,
+                     .known = b->rows,
                      .row = b->row,
+                     .seq = there ? f->op_in.seq : b->seq,
+                     .seqs = there ? w->seqs : b->seqs,
                      .layer = IQ_NO_LAYER,
                      .err = err,
                      .prev_topk = IQ_OP_LM_HEAD,
                      .next_head = IQ_OP_TOPK};
-    for (uint32_t r = 0; r < b->rows; r++) f->pos[r] = b->row[r].pos;
-    struct iq_embed e = {b->rows, f->act, b->ids, &m->embed, f->res[0], m->config.hidden};
+    struct iq_embed e = {w->rows, f->act, f->op_in.ids, &m->embed, f->res[0], m->config.hidden};
     IQ_TRY(run(&p, IQ_OP_EMBED, 0, &e));
     for (p.layer = 0; p.layer < m->config.layers; p.layer++) {
         IQ_TRY(attention_block(&p));
         IQ_TRY(ffn_block(&p));
     }
     return b->predicts ? head(&p) : IQ_OK;
+}
+
+/* ---- a step ---- */
+
+/* Rows up to the captured size, which nobody reads. */
+static void pad(struct iq_forward *f, struct iq__walk *w)
+{
+    const struct iq_batch *b = w->batch;
+    struct iq_inputs *in = &f->in;
+    w->padded = f->padded && b->step.captured >= b->rows && b->predicts == b->rows && b->seqs == b->rows;
+    if (!w->padded) return;
+    w->rows = w->seqs = w->predicts = b->step.captured;
+    for (uint32_t r = b->rows; r < w->rows; r++) {
+        in->ids[r] = in->pos[r] = in->predict_pos[r] = in->top_k[r] = 0;
+        in->temperature[r] = in->min_p[r] = 0;
+        in->top_p[r] = 1;
+        in->seed[r] = 0;
+    }
+}
+
+/* What the ops are told of the rows, and of those that predict. */
+static void tell(struct iq_forward *f, struct iq__walk *w)
+{
+    const struct iq_batch *b = w->batch;
+    struct iq_inputs *in = &f->in;
+    memcpy(in->ids, b->ids, b->rows * sizeof *in->ids);
+    for (uint32_t r = 0; r < b->rows; r++) in->pos[r] = b->row[r].pos;
+    for (uint32_t i = 0; i < b->predicts; i++) {
+        const struct iq_row *row = &b->row[b->predict[i]];
+        f->predict_row[i] = *row;
+        in->predict_pos[i] = row->pos;
+        in->temperature[i] = row->temperature;
+        in->top_p[i] = row->top_p;
+        in->min_p[i] = row->min_p;
+        in->top_k[i] =
+            row->top_k < f->k ? row->top_k : f->k; /* k is smaller only where it is the vocabulary */
+        in->seed[i] = row->seed;
+        w->temper |= row->temperature != 0 && row->temperature != 1;
+    }
+    f->tempered = w->temper;
+}
+
+int iq_forward_run(struct iq_forward *f, const struct iq_batch *b, struct iq_err *err)
+{
+    struct iq__walk w = {.batch = b, .rows = b->rows, .seqs = b->seqs, .predicts = b->predicts};
+    tell(f, &w);
+    pad(f, &w);
+    return f->exec.cuda ? iq__forward_on_device(f, &w, err) : iq__forward_walk(f, &w, err);
 }

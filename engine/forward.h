@@ -3,6 +3,12 @@
  *
  * Activations are whole logical rows of float32; a tensor-parallel rank reads and writes its columns of them. Buffers
  * are reused as soon as nobody reads them: digests are taken as each op returns.
+ *
+ * Padding: rows that no sequence covers, with token 0. They are computed as the others are (attention and the cache leave them
+ * alone), nobody reads them, and golden bits do not depend on them.
+ *
+ * On a device (exec.cuda) the buffers are its memory. What the host says and what it learns crosses over once a step; padded
+ * steps may be captured as graphs.
  */
 #ifndef IQ_ENGINE_FORWARD_H
 #define IQ_ENGINE_FORWARD_H
@@ -22,14 +28,37 @@ struct iq_batch {
     uint32_t rows, seqs, predicts;
 };
 
+/* What the host tells the ops. */
+struct iq_inputs {
+    uint32_t *ids, *pos;           /* (max_rows) tokens; indices into the rotary table */
+    struct iq_seq *seq;            /* (max_seqs) */
+    uint32_t *predict_pos, *top_k; /* (max_predicts), as all below */
+    float *temperature, *top_p, *min_p;
+    uint64_t *seed;
+    uint32_t *blocks; /* on a device: the block tables of all sequences, one after the other */
+};
+
+/* What the host learns of the rows that predict. */
+struct iq_results {
+    float *logits, *tempered; /* (max_predicts, vocab) */
+    float *values;            /* (max_predicts, k) */
+    uint32_t *ids, *token;    /* (max_predicts, k), (max_predicts) */
+    int32_t *status;          /* (max_predicts) of sampling, on a device */
+};
+
+struct iq_captured; /* graphs: forward_device.c */
+
 struct iq_forward {
-    const struct iq_model *model;
+    const struct iq_model *model; /* its weights where the ops run */
     struct iq_graph *graph;
     struct iq_slots *slots;
     struct iq_kv *kv;
     struct iq_exec exec;
     enum iq_act act;
-    uint32_t max_rows, max_predicts, k; /* k: candidates per predicting row */
+    uint32_t max_rows, max_predicts, max_seqs, max_blocks, k; /* k: candidates per predicting row */
+    uint32_t max_context;                                     /* longest sequence of any request */
+    bool padded; /* steps in which every row predicts are padded to step.captured rows ... */
+    bool graphs; /* ... and on a device captured */
     /* (max_rows, ...) activations */
     float *res[2]; /* residual stream before and after an addition */
     float *h;      /* hidden: norms' output; attention's output */
@@ -38,18 +67,19 @@ struct iq_forward {
     float *part;   /* (pieces, max_rows, hidden) partial sums */
     float *sum;    /* their reduction */
     size_t ld_h, ld_wide, ld_mid;
-    uint32_t *pos; /* (max_rows) index into the rotary table */
-    /* (max_predicts, ...) */
-    float *head_in, *logits, *tempered, *values, *temperature, *top_p, *min_p;
-    uint32_t *ids, *token, *predict_pos, *top_k;
-    uint64_t *seed;
-    struct iq_row *predict_row;
-    const float *final_logits; /* logits, or tempered: what the last pass sampled from */
-    void *map;
-    size_t map_bytes;
+    float *head_in; /* (2, max_predicts, hidden): rows that predict, and their norm */
+    /* Written by the host, read by ops; written by ops, read by the host: on a CPU the same arrays. */
+    struct iq_inputs in, op_in;
+    struct iq_results got, op_out;
+    struct iq_row *predict_row; /* (max_predicts) */
+    bool tempered;              /* the last pass sampled from got.tempered, not from got.logits */
+    void *map, *device_map;     /* the host's arrays; the device's */
+    size_t map_bytes, inputs_bytes, results_bytes;
+    struct iq_captured *captured;
+    uint64_t graph_launches;
 };
 
-int iq_forward_open(struct iq_forward *, struct iq_err *); /* fields up to k are set by the caller */
+int iq_forward_open(struct iq_forward *, struct iq_err *); /* fields up to graphs are set by the caller */
 void iq_forward_close(struct iq_forward *);
 int iq_forward_run(struct iq_forward *, const struct iq_batch *, struct iq_err *);
 

@@ -14,6 +14,8 @@
 #include "kernels/ops/kv.h"
 #include "kernels/ops/prefix.h"
 
+struct iq_cuda;
+
 struct iq_kv {
     uint32_t blocks, layers, nodes; /* nodes: cells kept per position, 0 when nothing is recorded */
     struct iq_kv_layer *layer;      /* (layers) */
@@ -23,12 +25,13 @@ struct iq_kv {
     uint32_t n_idle;                /* cached blocks that nobody holds */
     struct iq_prefix_entry *entry;  /* the table handed to the prefix op */
     uint32_t capacity, tick, evictions;
-    void *map; /* K and V of all layers, demand-zero */
+    void *map; /* K and V of all layers: demand-zero, or device memory */
     size_t map_bytes;
+    struct iq_cuda *cuda; /* borrowed; NULL: the cache is the host's */
 };
 
 int iq_kv_open(uint32_t blocks, uint32_t layers, uint32_t kv_heads, uint32_t head_dim, uint32_t nodes,
-               struct iq_kv *, struct iq_err *);
+               struct iq_cuda *, struct iq_kv *, struct iq_err *);
 void iq_kv_close(struct iq_kv *);
 /* Blocks that could be had now: free or evictable. */
 uint32_t iq_kv_available(const struct iq_kv *);
@@ -42,8 +45,9 @@ void iq_kv_drop(struct iq_kv *, uint32_t block);
 void iq_kv_publish(struct iq_kv *, uint32_t block, struct iq_digest key);
 /* The key of a block from its predecessor's (or the root's) and its IQ_KV_BLOCK tokens. */
 struct iq_digest iq_kv_key(struct iq_digest before, const uint32_t *tokens);
-/* Digest of K or V of one position as logical row, taken from the cache's bytes. scratch: kv_heads * head_dim floats. */
-struct iq_digest iq_kv_row_digest(const struct iq_kv *, uint32_t layer, uint32_t block, uint32_t slot, int v,
-                                  float *scratch);
+/* Digests of K and of V of a sequence's first positions as logical rows, taken from the cache's bytes: out (layers, 2,
+ * positions). IQ_MEMORY, and what a device's calls say. */
+int iq_kv_digests(const struct iq_kv *, const uint32_t *blocks, uint32_t positions, struct iq_digest *out,
+                  struct iq_err *err);
 
 #endif

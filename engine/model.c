@@ -20,7 +20,8 @@ static int load_vectors(struct iq_model *m, struct iq_err *err)
 {
     const struct iq_model_config *c = &m->config;
     size_t d = c->head_dim, per_layer = 2 * (size_t)c->hidden + 2 * d + (c->heads + 2 * c->kv_heads) * d;
-    m->vectors = calloc(per_layer * c->layers + c->hidden, sizeof *m->vectors);
+    m->vectors_bytes = (per_layer * c->layers + c->hidden) * sizeof *m->vectors;
+    m->vectors = calloc(1, m->vectors_bytes);
     if (!m->vectors) return iq_fail(err, IQ_MEMORY, "no memory for norm weights and biases");
     float *next = m->vectors;
     vector(m, m->tensors.final_norm, &next, &m->final_norm);

@@ -49,6 +49,7 @@ struct iq_model {
     char sha256[IQ_SHA256_HEX]; /* of the weight file; of the list of digests when there are several */
     struct iq_arena arena;
     float *vectors; /* norm weights and biases */
+    size_t vectors_bytes;
     struct iq_model_file *file;
     struct iq_model_tensors tensors;
 };

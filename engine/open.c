@@ -1,5 +1,6 @@
 /* Opening and closing an engine: requests are checked, memory is sized by them. */
 #include "engine/engine_state.h"
+#include "kernels/cuda/products.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +58,14 @@ static int survey(struct iq_engine *e, uint32_t *blocks, struct iq_err *err)
     uint32_t rows = e->config.chunk ? e->config.chunk : longest_prompt;
     if (rows < BUDGET) rows = BUDGET;
     if (rows < e->config.batch) rows = e->config.batch;
-    e->forward.max_rows = e->schedule.budget = rows;
-    e->forward.max_predicts = scored ? e->config.batch * SCORE_ROWS : e->config.batch;
+    uint32_t padded = e->config.captured ? iq__engine_captured(e->config.batch) : e->config.batch;
+    e->schedule.budget = rows;
+    e->forward.max_rows = rows > padded ? rows : padded;
+    e->forward.max_predicts = scored ? e->config.batch * SCORE_ROWS : padded;
+    if (e->forward.max_predicts < padded) e->forward.max_predicts = padded;
+    e->forward.max_seqs = padded;
+    e->forward.max_blocks = needed * e->config.batch;
+    e->forward.max_context = most;
     e->schedule.score_chunk = SCORE_ROWS;
     return IQ_OK;
 }
@@ -93,17 +100,32 @@ static int open_seats(struct iq_engine *e, struct iq_err *err)
     return IQ_OK;
 }
 
+/* Control ops run on the host whatever the device. */
 static int set_golden(struct iq_engine *e, struct iq_err *err)
 {
     for (int op = 0; op < IQ_OPS; op++) {
         const struct iq_kind *kind = iq_op_kind((enum iq_op_id)op);
-        IQ_TRY(iq_slots_golden(e->slots, iq_variant_golden(kind->name, e->config.isa), err));
+        const struct iq_variant *v = e->cuda ? iq_variant_find(kind->name, "cuda") : NULL;
+        IQ_TRY(iq_slots_golden(e->slots, v ? v : iq_variant_golden(kind->name, e->config.isa), err));
     }
     const char *products = e->config.products;
     if (!products) return IQ_OK;
-    const struct iq_variant *v = iq_variant_products(products, e->config.isa);
+    if (e->cuda) IQ_TRY(iq_cuda_products(e->cuda, products, err));
+    const struct iq_variant *v =
+        e->cuda ? iq_variant_products_cuda(products) : iq_variant_products(products, e->config.isa);
     if (!v) return iq_fail(err, IQ_NOT_FOUND, "products: \"%s\" is not known", products);
     return iq_slots_arithmetic(e->slots, v, err);
+}
+
+static int open_device(struct iq_engine *e, struct iq_err *err)
+{
+    const char *device = e->config.device;
+    bool shim = device && !strcmp(device, "cuda-shim");
+    if (!device || !strcmp(device, "cpu")) return IQ_OK;
+    if (!shim && strcmp(device, "cuda"))
+        return iq_fail(err, IQ_USAGE, "device: found \"%s\", expected cpu, cuda or cuda-shim", device);
+    IQ_TRY(iq_cuda_open(shim, 0, &e->cuda, err));
+    return iq_upload_open(e->model, e->cuda, &e->upload, err);
 }
 
 static int open_parts(struct iq_engine *e, struct iq_err *err)
@@ -111,17 +133,21 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     const struct iq_model_config *c = &e->model->config;
     uint32_t blocks;
     IQ_TRY(survey(e, &blocks, err));
+    IQ_TRY(open_device(e, err));
     IQ_TRY(iq_pool_open((int)e->config.threads, &e->pool, err));
     IQ_TRY(iq_slots_open(c->layers, e->model->tp, &e->slots, err));
     IQ_TRY(set_golden(e, err));
     IQ_TRY(iq_graph_open(e->model, e->config.level, e->slots, &e->graph, err));
     IQ_TRY(iq_kv_open(blocks, c->layers, c->kv_heads, c->head_dim, e->config.untraced ? 0 : e->graph.kepts,
-                      &e->kv, err));
-    e->forward.model = e->model;
+                      e->cuda, &e->kv, err));
+    e->forward.model = e->cuda ? &e->upload.model : e->model;
+    e->forward.padded = e->config.captured;
+    e->forward.graphs = e->cuda && e->config.level != IQ_LEVEL_TENSORS;
     e->forward.graph = &e->graph;
     e->forward.slots = e->slots;
     e->forward.kv = &e->kv;
     e->forward.exec.pool = e->pool;
+    e->forward.exec.cuda = e->cuda;
     e->forward.act = e->config.act;
     IQ_TRY(iq_forward_open(&e->forward, err));
     e->schedule.config = &e->config;
@@ -200,6 +226,8 @@ void iq_engine_close(struct iq_engine *e)
     iq_kv_close(&e->kv);
     iq_graph_close(&e->graph);
     iq_slots_close(e->slots);
+    iq_upload_close(&e->upload);
+    iq_cuda_close(e->cuda);
     iq_pool_close(e->pool);
     iq_buf_free(&e->trajectory);
     free(e);

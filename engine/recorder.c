@@ -23,16 +23,14 @@ static int on_fired(void *self, const struct iq_site *site, const struct iq_firi
 
 int iq_recorder_open(struct iq_recorder *rec, uint32_t max_rows, struct iq_err *err)
 {
-    const struct iq_kv_layer *kv = &rec->kv->layer[0];
     size_t cells = (size_t)max_rows * rec->graph->nodes;
     rec->tap = (struct iq_tap){.nodes = rec->graph->nodes, .self = rec, .fired = on_fired};
     if (rec->level == IQ_LEVEL_TENSORS) rec->tap.bytes = on_bytes;
     rec->scratch = calloc((size_t)iq_pool_threads(rec->pool) * rec->graph->chains, sizeof *rec->scratch);
     rec->made = calloc(max_rows, sizeof *rec->made);
     rec->predict = calloc(max_rows, sizeof *rec->predict);
-    rec->row_scratch = calloc((size_t)kv->kv_heads * kv->head_dim, sizeof *rec->row_scratch);
     rec->tap.cells = calloc(cells, sizeof *rec->tap.cells);
-    if (rec->scratch && rec->made && rec->predict && rec->row_scratch && rec->tap.cells) return IQ_OK;
+    if (rec->scratch && rec->made && rec->predict && rec->tap.cells) return IQ_OK;
     iq_recorder_close(rec);
     return iq_fail(err, IQ_MEMORY, "no memory for the digests of %u rows", max_rows);
 }
@@ -42,12 +40,10 @@ void iq_recorder_close(struct iq_recorder *rec)
     free(rec->scratch);
     free(rec->made);
     free(rec->predict);
-    free(rec->row_scratch);
     free(rec->tap.cells);
     rec->scratch = NULL;
     rec->made = NULL;
     rec->predict = NULL;
-    rec->row_scratch = NULL;
     rec->tap.cells = NULL;
 }
 
@@ -94,10 +90,10 @@ static int give_position(struct iq_recorder *rec, struct iq_seat *seat, struct i
                : iq_fail(err, status, "a position could not be recorded: %s", iq_status_text(status));
 }
 
-int iq_recorder_attached(struct iq_recorder *rec, struct iq_seat *seat, const struct iq_step *step,
-                         struct iq_err *err)
+/* A prefix's positions; kv: (layers, 2, positions) digests of what the cache holds now. */
+static int give_attached(struct iq_recorder *rec, struct iq_seat *seat, const struct iq_step *step,
+                         const struct iq_digest *kv, struct iq_err *err)
 {
-    if (rec->untraced) return IQ_OK;
     const struct iq_graph *g = rec->graph;
     for (uint32_t pos = 0; pos < seat->cached; pos++) {
         uint32_t block = seat->blocks[pos / IQ_KV_BLOCK], slot = pos % IQ_KV_BLOCK;
@@ -105,9 +101,8 @@ int iq_recorder_attached(struct iq_recorder *rec, struct iq_seat *seat, const st
         const struct iq_digest *kept = rec->kv->cells[block] + (size_t)slot * g->kepts;
         for (uint32_t i = 0; i < g->kepts; i++) cells[g->kept[i]] = kept[i];
         for (uint32_t l = 0; l < g->layers; l++)
-            for (int v = 0; v < 2; v++)
-                cells[iq_graph_node(g, IQ_OP_KV_WRITE, l) + v] =
-                    iq_kv_row_digest(rec->kv, l, block, slot, v, rec->row_scratch);
+            for (unsigned v = 0; v < 2; v++)
+                cells[iq_graph_node(g, IQ_OP_KV_WRITE, l) + v] = kv[(2 * (size_t)l + v) * seat->cached + pos];
         struct iq_position p = {.request = seat->index,
                                 .pos = pos,
                                 .token = seat->ids[pos],
@@ -124,6 +119,19 @@ int iq_recorder_attached(struct iq_recorder *rec, struct iq_seat *seat, const st
     return IQ_OK;
 }
 
+int iq_recorder_attached(struct iq_recorder *rec, struct iq_seat *seat, const struct iq_step *step,
+                         struct iq_err *err)
+{
+    if (rec->untraced || !seat->cached) return IQ_OK;
+    struct iq_digest *kv = calloc(2 * (size_t)rec->graph->layers * seat->cached, sizeof *kv);
+    if (!kv)
+        return iq_fail(err, IQ_MEMORY, "no memory for the digests of a prefix of %u tokens", seat->cached);
+    int status = iq_kv_digests(rec->kv, seat->blocks, seat->cached, kv, err);
+    if (status == IQ_OK) status = give_attached(rec, seat, step, kv, err);
+    free(kv);
+    return status;
+}
+
 static void predicted(const struct iq_recorder *rec, const struct iq_forward *f, uint32_t i,
                       struct iq_digest *cells, struct iq_position *p)
 {
@@ -131,17 +139,17 @@ static void predicted(const struct iq_recorder *rec, const struct iq_forward *f,
     uint32_t vocab = f->model->config.vocab, top = f->k < IQ_TOP ? f->k : IQ_TOP;
     struct iq_digest *temper = &cells[iq_graph_node(g, IQ_OP_TEMPER, IQ_NO_LAYER)];
     uint32_t candidates[2 * IQ_TOP];
-    memcpy(candidates, f->ids + (size_t)i * f->k, top * sizeof(uint32_t));
-    memcpy(candidates + top, f->values + (size_t)i * f->k, top * sizeof(float));
+    memcpy(candidates, f->got.ids + (size_t)i * f->k, top * sizeof(uint32_t));
+    memcpy(candidates + top, f->got.values + (size_t)i * f->k, top * sizeof(float));
     p->has_logits = 1;
-    p->next = f->token[i];
+    p->next = f->got.token[i];
     p->logits = cells[iq_graph_node(g, IQ_OP_LM_HEAD, IQ_NO_LAYER)];
     p->candidates = iq_digest_row(candidates, 2 * top, sizeof *candidates);
-    iq_logits_summary(f->logits + (size_t)i * vocab, vocab, p);
-    if (f->final_logits == f->logits || f->temperature[i] == 0 || f->temperature[i] == 1)
+    iq_logits_summary(f->got.logits + (size_t)i * vocab, vocab, p);
+    if (!f->tempered || f->in.temperature[i] == 0 || f->in.temperature[i] == 1)
         *temper = p->logits;
     else
-        *temper = iq_digest_row(f->final_logits + (size_t)i * vocab, vocab, sizeof(float));
+        *temper = iq_digest_row(f->got.tempered + (size_t)i * vocab, vocab, sizeof(float));
     cells[iq_graph_node(g, IQ_OP_TOPK, IQ_NO_LAYER)] = p->candidates;
     cells[iq_graph_node(g, IQ_OP_SAMPLE, IQ_NO_LAYER)] = iq_digest_row(&p->next, 1, sizeof p->next);
 }

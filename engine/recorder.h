@@ -20,7 +20,6 @@ struct iq_recorder {
     struct iq_digest *scratch; /* (threads, chains) */
     struct iq_position *made;  /* (rows of a step) */
     uint32_t *predict;         /* (rows of a step) 1 + index among the predicting rows, or 0 */
-    float *row_scratch;        /* one K row */
 };
 
 int iq_recorder_open(struct iq_recorder *, uint32_t max_rows,

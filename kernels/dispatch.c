@@ -1,18 +1,9 @@
-#include "kernels/dispatch.h"
+#include "kernels/dispatch_parts.h"
 
 #include "kernels/base/pool.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct iq_slots {
-    uint32_t layers, ranks;
-    const struct iq_selector *selector;
-    const struct iq_tap *tap;
-    void *room; /* golden's outputs while a fault runs; rows gathered for a digest */
-    size_t room_cap;
-    struct iq_slot slot[]; /* [op][layer + 1][rank]; layer index 0 holds the ops outside the layers */
-};
 
 static size_t slots_count(const struct iq_slots *s) { return (size_t)IQ_OPS * (s->layers + 1) * s->ranks; }
 
@@ -53,6 +44,7 @@ int iq_slots_open(uint32_t layers, uint32_t ranks, struct iq_slots **out, struct
 void iq_slots_close(struct iq_slots *s)
 {
     if (!s) return;
+    iq__states_clear(&s->states);
     free(s->room);
     free(s);
 }
@@ -63,6 +55,18 @@ struct iq_slot *iq_slots_at(struct iq_slots *s, enum iq_op_id op, uint32_t layer
     return &s->slot[((size_t)op * (s->layers + 1) + at) * s->ranks + rank];
 }
 
+static void set_watched(struct iq_slots *s)
+{
+    size_t per_op = (size_t)(s->layers + 1) * s->ranks;
+    for (size_t i = 0; i < slots_count(s); i++) {
+        struct iq_slot *slot = &s->slot[i];
+        bool armed = s->selector && s->selector->may_strike(s->selector->self, (enum iq_op_id)(i / per_op));
+        bool tapped = s->tap && slot->tapped, device = !strcmp(slot->variant->device, "cuda");
+        slot->watched =
+            (armed ? IQ_WATCH_ARMED : 0) | (tapped ? IQ_WATCH_TAPPED : 0) | (device ? IQ_WATCH_DEVICE : 0);
+    }
+}
+
 static void set_variant(struct iq_slots *s, const struct iq_variant *v)
 {
     for (size_t i = 0; i < slots_count(s); i++) {
@@ -71,6 +75,7 @@ static void set_variant(struct iq_slots *s, const struct iq_variant *v)
         slot->variant = v;
         slot->run = v->supports ? run_supported : v->run;
     }
+    set_watched(s);
 }
 
 int iq_slots_golden(struct iq_slots *s, const struct iq_variant *v, struct iq_err *err)
@@ -94,20 +99,10 @@ int iq_slots_arithmetic(struct iq_slots *s, const struct iq_variant *v, struct i
     return IQ_OK;
 }
 
-static void set_watched(struct iq_slots *s)
-{
-    size_t per_op = (size_t)(s->layers + 1) * s->ranks;
-    for (size_t i = 0; i < slots_count(s); i++) {
-        struct iq_slot *slot = &s->slot[i];
-        bool armed = s->selector && s->selector->may_strike(s->selector->self, (enum iq_op_id)(i / per_op));
-        bool tapped = s->tap && slot->tapped;
-        slot->watched = (armed ? IQ_WATCH_ARMED : 0) | (tapped ? IQ_WATCH_TAPPED : 0);
-    }
-}
-
 void iq_slots_arm(struct iq_slots *s, const struct iq_selector *selector)
 {
     s->selector = selector;
+    iq__states_clear(&s->states);
     set_watched(s);
 }
 
@@ -124,7 +119,7 @@ void iq_slot_points(struct iq_slot *slot, uint16_t node, uint16_t points, uint32
     slot->tapped = tapped;
 }
 
-static void *room(struct iq_slots *s, size_t bytes)
+void *iq__slots_room(struct iq_slots *s, size_t bytes)
 {
     if (!bytes)
         bytes = 1; /* a call without outputs (a prompt too short for any block) is no lack of memory */
@@ -140,7 +135,7 @@ static void *room(struct iq_slots *s, size_t bytes)
 /* ---- faults ---- */
 
 /* A kind's outputs as one block of bytes per row: all points, one after the other. */
-static size_t row_bytes(const struct iq_kind *kind, const void *args)
+size_t iq__row_bytes(const struct iq_kind *kind, const void *args)
 {
     size_t n = 0, b;
     for (unsigned p = 0; (b = kind->row_bytes(args, p)) != 0; p++) n += b;
@@ -175,7 +170,7 @@ static bool covers(const struct iq_pick *p, uint32_t r)
 }
 
 /* The pick that decides row r, or -1. */
-static int winner(const struct iq_pick *pick, int n, uint32_t r)
+int iq__pick_winner(const struct iq_pick *pick, int n, uint32_t r)
 {
     while (n-- > 0)
         if (covers(&pick[n], r)) return n;
@@ -194,10 +189,12 @@ static int strike(struct iq_exec *x, const struct iq_site *site, const void *arg
                           .node = slot->node,
                           .batch = (uint16_t)site->step->batch};
     uint32_t first = UINT32_MAX;
+    void *state;
+    IQ_TRY(iq__pick_state(x, slot, &pick[i], &state));
     for (uint32_t r = 0; r < rows; r++) row_save(kind, args, r, saved + r * stride, scratch);
-    IQ_TRY(pick[i].variant->run(x, site, args, pick[i].params, pick[i].state));
+    IQ_TRY(pick[i].variant->run(x, site, args, pick[i].params, state));
     for (uint32_t r = 0; r < rows; r++) {
-        if (winner(pick, n, r) != i) {
+        if (r >= site->rows || iq__pick_winner(pick, n, r) != i) { /* padding is nobody's */
             row_restore(kind, args, r, saved + r * stride);
             continue;
         }
@@ -213,23 +210,42 @@ static int strike(struct iq_exec *x, const struct iq_site *site, const void *arg
     return tap->fired(tap->self, site, &f);
 }
 
+int iq__picks(const struct iq_site *site, const void *args, struct iq_pick pick[IQ_PICKS],
+              bool wins[IQ_PICKS])
+{
+    const struct iq_slot *slot = site->slot;
+    const struct iq_selector *sel = slot->set->selector;
+    int n = sel->pick(sel->self, site, args, pick);
+    memset(wins, 0, IQ_PICKS * sizeof *wins);
+    for (uint32_t r = 0; n > 0 && r < site->rows; r++) {
+        int w = iq__pick_winner(pick, n, r);
+        if (w >= 0) wins[w] = !(pick[w].variant->flags & slot->variant->flags & IQ_V_GOLDEN);
+    }
+    return n;
+}
+
+int iq__pick_state(const struct iq_exec *x, const struct iq_slot *slot, const struct iq_pick *pick,
+                   void **state)
+{
+    size_t bytes = pick->variant->state_size;
+    bool device = slot->watched & IQ_WATCH_DEVICE;
+    *state =
+        bytes ? iq__state_of(&slot->set->states, device ? x->cuda : NULL, slot, pick->fault, bytes) : NULL;
+    return bytes && !*state ? IQ_MEMORY : IQ_OK;
+}
+
 static int strike_all(struct iq_exec *x, const struct iq_site *site, const void *args)
 {
     struct iq_slot *slot = site->slot;
-    const struct iq_selector *sel = slot->set->selector;
     struct iq_pick pick[IQ_PICKS];
-    int n = sel->pick(sel->self, site, args, pick);
-    if (n <= 0) return -n;
+    bool wins[IQ_PICKS];
     uint32_t rows = slot->kind->rows(args);
-    bool wins[IQ_PICKS] = {false};
-    for (uint32_t r = 0; r < rows; r++) {
-        int w = winner(pick, n, r);
-        if (w >= 0) wins[w] = !(pick[w].variant->flags & slot->variant->flags & IQ_V_GOLDEN);
-    }
-    size_t stride = row_bytes(slot->kind, args);
+    int n = iq__picks(site, args, pick, wins);
+    if (n <= 0) return -n;
+    size_t stride = iq__row_bytes(slot->kind, args);
     for (int i = 0; i < n; i++) {
         if (!wins[i]) continue;
-        char *saved = room(slot->set, (rows + 1) * stride);
+        char *saved = iq__slots_room(slot->set, (rows + 1) * stride);
         if (!saved) return IQ_MEMORY;
         IQ_TRY(strike(x, site, args, pick, n, i, rows, saved, stride));
     }
@@ -248,7 +264,7 @@ struct tapping {
 };
 
 /* NaNs have one bit pattern in a digest, since hardware disagrees on payloads. */
-static const void *canonical(const void *row, size_t bytes, size_t elem, void *into)
+const void *iq__canonical_row(const void *row, size_t bytes, size_t elem, void *into)
 {
     const uint32_t *w = row;
     uint32_t any = 0;
@@ -265,7 +281,7 @@ static struct iq_digest digest_row(const struct tapping *t, unsigned point, uint
 {
     const struct iq_kind *kind = t->site->slot->kind;
     size_t n = kind->row_bytes(t->args, point);
-    *bytes = canonical(kind->get(t->args, point, r, scratch), n, kind->elem, scratch + t->stride);
+    *bytes = iq__canonical_row(kind->get(t->args, point, r, scratch), n, kind->elem, scratch + t->stride);
     return iq_digest_row(*bytes, n / kind->elem, kind->elem);
 }
 
@@ -303,22 +319,24 @@ static int tap_all(struct iq_exec *x, const struct iq_site *site, const void *ar
 {
     enum { WORTH_THREADS = 32768 }; /* bytes: a meeting of threads costs about as much as hashing these */
     struct iq_slot *slot = site->slot;
-    struct tapping t = {.site = site, .args = args, .tap = slot->set->tap, .rows = slot->kind->rows(args)};
-    t.stride = (row_bytes(slot->kind, args) + 63) / 64 * 64;
-    t.scratch = room(slot->set, (size_t)iq_pool_threads(x->pool) * 2 * t.stride);
+    struct tapping t = {.site = site, .args = args, .tap = slot->set->tap, .rows = site->rows};
+    t.stride = (iq__row_bytes(slot->kind, args) + 63) / 64 * 64;
+    t.scratch = iq__slots_room(slot->set, (size_t)iq_pool_threads(x->pool) * 2 * t.stride);
     if (!t.scratch) return IQ_MEMORY;
     iq_pool_run(t.rows * t.stride > WORTH_THREADS ? x->pool : NULL, tap_rows, &t);
     return t.tap->bytes ? give_bytes(&t) : IQ_OK;
 }
 
-int iq_tap_whole(const struct iq_site *site, uint16_t node, const float *y, size_t ld, size_t n)
+int iq_tap_whole(struct iq_exec *x, const struct iq_site *site, uint32_t rows, uint16_t node, const float *y,
+                 size_t ld, size_t n)
 {
     struct iq_slots *set = site->slot->set;
     if (!set->tap) return IQ_OK;
-    void *scratch = room(set, n * sizeof *y);
+    if (site->slot->watched & IQ_WATCH_DEVICE) return iq__cuda_tap_whole(x, site, rows, node, y, ld, n);
+    void *scratch = iq__slots_room(set, n * sizeof *y);
     if (!scratch) return IQ_MEMORY;
     for (uint32_t r = 0; r < site->rows; r++) {
-        const void *row = canonical(y + r * ld, n * sizeof *y, sizeof *y, scratch);
+        const void *row = iq__canonical_row(y + r * ld, n * sizeof *y, sizeof *y, scratch);
         struct iq_digest d = iq_digest_row(row, n, sizeof *y);
         set->tap->cells[(size_t)site->row[r].cell * set->tap->nodes + node] = d;
         if (set->tap->bytes) IQ_TRY(set->tap->bytes(set->tap->self, site, r, node, d, row, n * sizeof *y));
@@ -329,6 +347,7 @@ int iq_tap_whole(const struct iq_site *site, uint16_t node, const float *y, size
 int iq__dispatch_watched(struct iq_exec *x, const struct iq_site *site, const void *args)
 {
     const struct iq_slot *slot = site->slot;
+    if (slot->watched & IQ_WATCH_DEVICE) return iq__cuda_dispatch(x, site, args);
     IQ_TRY(slot->run(x, site, args, NULL, NULL));
     if (slot->watched & IQ_WATCH_ARMED) IQ_TRY(strike_all(x, site, args));
     if (slot->watched & IQ_WATCH_TAPPED) IQ_TRY(tap_all(x, site, args));

@@ -2,7 +2,8 @@
  * is a load, a predicted branch and an indirect call. Nothing else in the engine knows that faults exist.
  *
  * Armed: golden's variant runs first, then each pick's variant on the same arguments; rows outside the pick's mask get
- * golden's bits back; the firing log learns in how many rows a bit differs. Tapped: each chosen point of each row is
+ * golden's bits back, and so does padding (rows of the arguments beyond the site's); the firing log learns in how many rows
+ * a bit differs. Tapped: each chosen point of each row is
  * digested into the cell matrix (and handed to `bytes` at level tensors).
  */
 #ifndef IQ_DISPATCH_H
@@ -12,7 +13,12 @@
 #include "kernels/exec.h"
 #include "kernels/op.h"
 
-enum { IQ_WATCH_ARMED = 1, IQ_WATCH_TAPPED = 2 };
+enum {
+    IQ_WATCH_ARMED = 1,
+    IQ_WATCH_TAPPED = 2,
+    IQ_WATCH_DEVICE =
+        4 /* golden's variant queues work on a device: what is watched is known after the step */
+};
 
 struct iq_slots;
 
@@ -31,9 +37,8 @@ struct iq_slot {
 struct iq_pick {
     const struct iq_variant *variant;
     const void *params;
-    void *state;
     const uint64_t *rowmask; /* bit r: strikes row r; NULL: all */
-    uint32_t fault;          /* index in the plan */
+    uint32_t fault; /* index in the plan; one and the same variant for as long as the selector is armed */
 };
 
 enum { IQ_PICKS = 8 };
@@ -66,15 +71,16 @@ int iq_slots_golden(struct iq_slots *, const struct iq_variant *, struct iq_err 
 /* The same for another arithmetic, of which the contract id must tell: IQ_ABI if the variant is not benign or couples
  * rows. */
 int iq_slots_arithmetic(struct iq_slots *, const struct iq_variant *, struct iq_err *);
-/* Between steps. NULL disarms. The selector and the tap are borrowed. */
+/* Between steps. NULL disarms. What variants remember is forgotten. The selector and the tap are borrowed. */
 void iq_slots_arm(struct iq_slots *, const struct iq_selector *);
 void iq_slots_tap(struct iq_slots *, const struct iq_tap *);
 /* Points of a slot that are digested while a tap is set; 0: none. */
 void iq_slot_points(struct iq_slot *, uint16_t node, uint16_t points, uint32_t tapped);
 
-/* Digests whole logical rows that several ranks' slots wrote together: y (site->rows, n), row stride ld. Nothing happens
- * without a tap. */
-int iq_tap_whole(const struct iq_site *, uint16_t node, const float *y, size_t ld, size_t n);
+/* Digests whole logical rows that several ranks' slots wrote together: y (rows, n), row stride ld; rows: the site's and any
+ * padding behind them. Nothing happens without a tap. */
+int iq_tap_whole(struct iq_exec *, const struct iq_site *, uint32_t rows, uint16_t node, const float *y,
+                 size_t ld, size_t n);
 
 int iq__dispatch_watched(struct iq_exec *, const struct iq_site *, const void *args);
 

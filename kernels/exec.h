@@ -8,9 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct iq_cuda; /* kernels/cuda/device.h */
+
 struct iq_exec {
     struct iq_pool *pool; /* borrowed; NULL: the calling thread alone */
-    void *scratch;        /* owned */
+    /* Borrowed; NULL: ops run here. Otherwise the pointers in their arguments are the device's, and ops queue their work. */
+    struct iq_cuda *cuda;
+    void *scratch; /* owned */
     size_t scratch_cap;
 };
 

@@ -19,6 +19,14 @@ struct iq_exec;
 typedef int iq_run_fn(struct iq_exec *, const struct iq_site *, const void *args, const void *params,
                       void *state);
 
+/* Where a point's rows lie: elements [0, n) of row r begin at x + r * ld (in elements). */
+struct iq_run {
+    void *x;
+    size_t ld, n; /* n 0: nothing */
+};
+
+enum { IQ_RUNS = 2 };
+
 struct iq_kind {
     const char *name;
     size_t args_size;
@@ -28,6 +36,9 @@ struct iq_kind {
     size_t (*row_bytes)(const void *args, unsigned point); /* 0: the point does not exist in this call */
     const void *(*get)(const void *args, unsigned point, uint32_t r, void *scratch);
     void (*put)(const void *args, unsigned point, uint32_t r, const void *bytes);
+    /* For devices, whose memory get and put can't touch: a row is run[0], then run[1]. Returns how many there are, 0 where
+     * the point does not exist. NULL: the rows lie otherwise. */
+    unsigned (*runs)(const void *args, unsigned point, struct iq_run run[IQ_RUNS]);
     size_t elem; /* bytes of an element, for the digest's segments */
     /* Generic fields for triggers: operand dims and the like, by name. */
     const char *const *fields; /* NULL-terminated, or NULL */
@@ -51,7 +62,7 @@ struct iq_param {
 };
 
 struct iq_variant {
-    const char *kind, *name, *device; /* device: "cpu" */
+    const char *kind, *name, *device; /* device: "cpu", "cuda", or "any": run looks at the exec's device */
     uint32_t flags;
     iq_run_fn *run;
     bool (*supports)(const struct iq_site *, const void *args); /* NULL: always. Else the reference runs. */
@@ -82,5 +93,7 @@ const struct iq_variant *iq_variant_golden(const char *kind, const char *isa);
 /* The fastest form of tensor-core products ("sm90", "sm90-f16" ...: kernels/tensor_core) under the same conditions; NULL
  * if there are no products of this name. */
 const struct iq_variant *iq_variant_products(const char *products, const char *isa);
+/* Their form on a device; whether the device in hand makes them is iq_cuda_products (kernels/cuda/products.h). */
+const struct iq_variant *iq_variant_products_cuda(const char *products);
 
 #endif

@@ -16,9 +16,9 @@ static const struct iq_kind *const kinds[] = {
     &iq__kind_temper,   &iq__kind_topk,      &iq__kind_sample,
 };
 
-static const struct iq_variant *const *const tables[] = {iq__variants_matmul, iq__variants_tensor_core,
-                                                         iq__variants_vector, iq__variants_attention,
-                                                         iq__variants_sampling};
+static const struct iq_variant *const *const tables[] = {
+    iq__variants_matmul,   iq__variants_tensor_core, iq__variants_vector,       iq__variants_attention,
+    iq__variants_sampling, iq__variants_cuda,        iq__variants_cuda_products};
 
 enum { POINTS_MAX = 17 }; /* and a NULL */
 
@@ -105,4 +105,11 @@ const struct iq_variant *iq_variant_products(const char *products, const char *i
         if (isa && !strcmp(order[i], isa)) break;
     }
     return best;
+}
+
+const struct iq_variant *iq_variant_products_cuda(const char *products)
+{
+    char name[40];
+    snprintf(name, sizeof name, "%s.cuda", products);
+    return iq_variant_find("matmul", name);
 }

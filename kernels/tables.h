@@ -20,4 +20,7 @@ extern const struct iq_kind iq__kind_matmul, iq__kind_embed;
 extern const struct iq_variant *const iq__variants_vector[];
 extern const struct iq_kind iq__kind_rmsnorm, iq__kind_rope, iq__kind_add, iq__kind_swiglu, iq__kind_temper;
 
+extern const struct iq_variant *const iq__variants_cuda[];
+extern const struct iq_variant *const iq__variants_cuda_products[];
+
 #endif

@@ -211,6 +211,10 @@ int iq_vitro(struct iq_exec *x, const struct iq_variant *v, const void *params,
         .exec = x, .variant = v, .report = out, .how = find(v->kind), .kind = iq_kind_find(v->kind)};
     if (!t.how || !t.kind)
         return iq_fail(err, IQ_UNSUPPORTED, "in vitro: kind %s has no test in vitro", v->kind);
+    if (!strcmp(v->device, "cuda"))
+        return iq_fail(err, IQ_UNSUPPORTED,
+                       "in vitro: variant %s of %s runs on a device only; made-up operands are here", v->name,
+                       v->kind);
     if (!shape->rows || shape->rows > ROWS_MAX)
         return iq_fail(err, IQ_SHAPE, "in vitro: %u rows, expected 1 to %d", shape->rows, ROWS_MAX);
     t.reference = iq_variant_find(v->kind, "reference");

@@ -43,6 +43,18 @@ struct iq_cuda_kv_digest {
     struct iq_digest *out; /* (rows) */
 };
 
+/* Rows of 4-byte elements that are set aside, and settled once a fault has run over them. Words of row r stand at
+ * saved + r * stride + at. Settling: where `won` has the row's bit, changed[r] becomes 1 if a bit differs from what was saved
+ * (and stays as it is otherwise); the other rows get their saved bits back. */
+struct iq_cuda_rows {
+    uint32_t rows, n;
+    void *x; /* (rows, n), row stride ld elements */
+    size_t ld, stride, at;
+    uint32_t *saved;
+    const uint32_t *won; /* (rows / 32 + 1) bits */
+    uint32_t *changed;   /* (rows) */
+};
+
 enum { IQ_CUDA_PARTIAL_HEAD = 2 }; /* what a chunk's elements follow: its maximum and its sum */
 
 static inline uint32_t iq_cuda_attention_chunks(uint32_t context)
@@ -74,6 +86,13 @@ struct iq_cuda_kernels {
     int (*sample)(const struct iq_sample *, int32_t *status, iq_cuda_stream);
     int (*digest)(const struct iq_cuda_digest *, iq_cuda_stream);
     int (*kv_digest)(const struct iq_cuda_kv_digest *, iq_cuda_stream);
+    int (*rows_save)(const struct iq_cuda_rows *, iq_cuda_stream);
+    int (*rows_settle)(const struct iq_cuda_rows *, iq_cuda_stream);
+    /* Saves what kv_write stored (point 0 K, 1 V), as rows of the cache's layout; x is not used. */
+    int (*rows_kv)(const struct iq_cuda_rows *, const struct iq_kv_write *, unsigned point, iq_cuda_stream);
+    /* matmul by tensor-core instructions. profile: enum iq_tc_profile_id, which has to be the GPU's own (the shim takes
+     * any); format of operands: enum iq_tc_format. */
+    int (*products)(const struct iq_matmul *, unsigned profile, unsigned format, iq_cuda_stream);
 };
 
 #ifdef __cplusplus

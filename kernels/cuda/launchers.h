@@ -26,6 +26,11 @@ IQ_CUDA_LAUNCHER(kv_digest, iq_cuda_kv_digest);
 int IQ_CUDA_NAME(attention_split)(const struct iq_attention *, uint32_t context, float *partial,
                                   iq_cuda_stream);
 int IQ_CUDA_NAME(sample)(const struct iq_sample *, int32_t *status, iq_cuda_stream);
+IQ_CUDA_LAUNCHER(rows_save, iq_cuda_rows);
+IQ_CUDA_LAUNCHER(rows_settle, iq_cuda_rows);
+int IQ_CUDA_NAME(rows_kv)(const struct iq_cuda_rows *, const struct iq_kv_write *, unsigned point,
+                          iq_cuda_stream);
+int IQ_CUDA_NAME(products)(const struct iq_matmul *, unsigned profile, unsigned format, iq_cuda_stream);
 #undef IQ_CUDA_LAUNCHER
 }
 

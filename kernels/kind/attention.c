@@ -5,10 +5,10 @@
 
 static uint32_t rows(const void *args) { return ((const struct iq_attention *)args)->rows; }
 
-static struct iq__rows at(const void *args, unsigned point)
+static struct iq_run at(const void *args, unsigned point)
 {
     const struct iq_attention *a = args;
-    return (struct iq__rows){a->y, a->ldy, point == 0 ? (size_t)a->heads * a->cache->head_dim : 0};
+    return (struct iq_run){a->y, a->ldy, point == 0 ? (size_t)a->heads * a->cache->head_dim : 0};
 }
 IQ__FLOAT_ROWS(at)
 
@@ -36,6 +36,7 @@ const struct iq_kind iq__kind_attention = {.name = "attention",
                                            .row_bytes = row_bytes,
                                            .get = get,
                                            .put = put,
+                                           .runs = runs,
                                            .elem = sizeof(float),
                                            .fields = fields,
                                            .field = field};

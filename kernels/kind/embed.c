@@ -7,10 +7,10 @@
 
 static uint32_t rows(const void *args) { return ((const struct iq_embed *)args)->rows; }
 
-static struct iq__rows at(const void *args, unsigned point)
+static struct iq_run at(const void *args, unsigned point)
 {
     const struct iq_embed *e = args;
-    return (struct iq__rows){e->y, e->ldy, point == 0 ? e->table->k : 0};
+    return (struct iq_run){e->y, e->ldy, point == 0 ? e->table->k : 0};
 }
 IQ__FLOAT_ROWS(at)
 
@@ -29,6 +29,7 @@ const struct iq_kind iq__kind_embed = {.name = "embed",
                                        .row_bytes = row_bytes,
                                        .get = get,
                                        .put = put,
+                                       .runs = runs,
                                        .elem = sizeof(float),
                                        .fields = fields,
                                        .field = field};

@@ -8,11 +8,11 @@
 static uint32_t rows(const void *args) { return ((const struct iq_matmul *)args)->rows; }
 
 /* Point p is the output of part p. */
-static struct iq__rows at(const void *args, unsigned point)
+static struct iq_run at(const void *args, unsigned point)
 {
     const struct iq_matmul *m = args;
-    if (point >= m->parts) return (struct iq__rows){0};
-    return (struct iq__rows){m->part[point].y, m->part[point].ldy, m->part[point].w->n};
+    if (point >= m->parts) return (struct iq_run){0};
+    return (struct iq_run){m->part[point].y, m->part[point].ldy, m->part[point].w->n};
 }
 IQ__FLOAT_ROWS(at)
 
@@ -34,6 +34,7 @@ const struct iq_kind iq__kind_matmul = {.name = "matmul",
                                         .row_bytes = row_bytes,
                                         .get = get,
                                         .put = put,
+                                        .runs = runs,
                                         .elem = sizeof(float),
                                         .fields = fields,
                                         .field = field};

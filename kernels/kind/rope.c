@@ -5,11 +5,11 @@
 
 static uint32_t rows(const void *args) { return ((const struct iq_rope *)args)->rows; }
 
-static struct iq__rows at(const void *args, unsigned point)
+static struct iq_run at(const void *args, unsigned point)
 {
     const struct iq_rope *a = args;
-    if (point > 1) return (struct iq__rows){0};
-    return (struct iq__rows){a->part[point].y, a->part[point].ldy, (size_t)a->part[point].heads * a->dim};
+    if (point > 1) return (struct iq_run){0};
+    return (struct iq_run){a->part[point].y, a->part[point].ldy, (size_t)a->part[point].heads * a->dim};
 }
 IQ__FLOAT_ROWS(at)
 
@@ -28,6 +28,7 @@ const struct iq_kind iq__kind_rope = {.name = "rope",
                                       .row_bytes = row_bytes,
                                       .get = get,
                                       .put = put,
+                                      .runs = runs,
                                       .elem = sizeof(float),
                                       .fields = fields,
                                       .field = field};

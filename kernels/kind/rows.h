@@ -3,28 +3,29 @@
 #ifndef IQ_KIND_ROWS_H
 #define IQ_KIND_ROWS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "kernels/op.h"
+
 #include <string.h>
 
-struct iq__rows {
-    float *y;     /* (rows, n), row stride ld floats */
-    size_t ld, n; /* n 0: the call has no such point */
-};
-
-/* Defines row_bytes, get and put of struct iq_kind from `struct iq__rows at(const void *args, unsigned point)`. */
+/* Defines row_bytes, get, put and runs of struct iq_kind from `struct iq_run at(const void *args, unsigned point)`, whose
+ * elements are float32. */
 #define IQ__FLOAT_ROWS(at)                                                                                   \
     static size_t row_bytes(const void *args, unsigned point) { return at(args, point).n * sizeof(float); }  \
     static const void *get(const void *args, unsigned point, uint32_t r, void *scratch)                      \
     {                                                                                                        \
         (void)scratch;                                                                                       \
-        struct iq__rows rows_ = at(args, point);                                                             \
-        return rows_.y + r * rows_.ld;                                                                       \
+        struct iq_run run_ = at(args, point);                                                                \
+        return (float *)run_.x + r * run_.ld;                                                                \
     }                                                                                                        \
     static void put(const void *args, unsigned point, uint32_t r, const void *bytes)                         \
     {                                                                                                        \
-        struct iq__rows rows_ = at(args, point);                                                             \
-        memcpy(rows_.y + r * rows_.ld, bytes, rows_.n * sizeof(float));                                      \
+        struct iq_run run_ = at(args, point);                                                                \
+        memcpy((float *)run_.x + r * run_.ld, bytes, run_.n * sizeof(float));                                \
+    }                                                                                                        \
+    static unsigned runs(const void *args, unsigned point, struct iq_run run[IQ_RUNS])                       \
+    {                                                                                                        \
+        run[0] = at(args, point);                                                                            \
+        return run[0].n != 0;                                                                                \
     }
 
 #endif

@@ -22,6 +22,12 @@ static void put(const void *args, unsigned point, uint32_t r, const void *bytes)
     memcpy(((const struct iq_sample *)args)->token + r, bytes, sizeof(uint32_t));
 }
 
+static unsigned runs(const void *args, unsigned point, struct iq_run run[IQ_RUNS])
+{
+    run[0] = (struct iq_run){((const struct iq_sample *)args)->token, 1, 1};
+    return point == 0;
+}
+
 static const char *const fields[] = {"k", "vocab", NULL};
 
 static uint64_t field(const void *args, unsigned index)
@@ -59,6 +65,7 @@ const struct iq_kind iq__kind_sample = {.name = "sample",
                                         .row_bytes = row_bytes,
                                         .get = get,
                                         .put = put,
+                                        .runs = runs,
                                         .elem = sizeof(uint32_t),
                                         .fields = fields,
                                         .field = field,

@@ -32,6 +32,15 @@ static void put(const void *args, unsigned point, uint32_t r, const void *bytes)
     memcpy(a->values + (size_t)r * a->k, (const char *)bytes + n, n);
 }
 
+static unsigned runs(const void *args, unsigned point, struct iq_run run[IQ_RUNS])
+{
+    const struct iq_topk *a = args;
+    if (point) return 0;
+    run[0] = (struct iq_run){a->ids, a->k, a->k};
+    run[1] = (struct iq_run){a->values, a->k, a->k};
+    return 2;
+}
+
 static const char *const fields[] = {"k", "vocab", "shards", NULL};
 
 static uint64_t field(const void *args, unsigned index)
@@ -95,6 +104,7 @@ const struct iq_kind iq__kind_topk = {.name = "topk",
                                       .row_bytes = row_bytes,
                                       .get = get,
                                       .put = put,
+                                      .runs = runs,
                                       .elem = sizeof(uint32_t),
                                       .fields = fields,
                                       .field = field,

@@ -24,6 +24,12 @@ static const char *const fields[] = {"n", "elements", NULL};
         const struct iq_##kind *a = args;                                                                    \
         memcpy(a->y + r * a->ldy, bytes, kind##_row_bytes(args, point));                                     \
     }                                                                                                        \
+    static unsigned kind##_runs(const void *args, unsigned point, struct iq_run run[IQ_RUNS])                \
+    {                                                                                                        \
+        const struct iq_##kind *a = args;                                                                    \
+        run[0] = (struct iq_run){a->y, a->ldy, a->n};                                                        \
+        return point == 0;                                                                                   \
+    }                                                                                                        \
     static uint64_t kind##_field(const void *args, unsigned index)                                           \
     {                                                                                                        \
         const struct iq_##kind *a = args;                                                                    \
@@ -35,6 +41,7 @@ static const char *const fields[] = {"n", "elements", NULL};
                                             .row_bytes = kind##_row_bytes,                                   \
                                             .get = kind##_get,                                               \
                                             .put = kind##_put,                                               \
+                                            .runs = kind##_runs,                                             \
                                             .elem = sizeof(float),                                           \
                                             .fields = fields,                                                \
                                             .field = kind##_field}

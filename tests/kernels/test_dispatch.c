@@ -392,6 +392,46 @@ START_TEST(a_call_without_outputs_may_be_armed)
 }
 END_TEST
 
+/* Counts its calls in its state, and tells of it in the output. */
+static int run_counting(struct iq_exec *x, const struct iq_site *s, const void *args, const void *params,
+                        void *state)
+{
+    uint64_t *calls = state;
+    (void)x, (void)s, (void)params;
+    add_all(args, (float)++*calls);
+    return IQ_OK;
+}
+
+START_TEST(a_state_belongs_to_a_fault_in_a_slot_and_is_zero_when_armed)
+{
+    static const struct iq_variant counts = {.kind = "add",
+                                             .name = "counts",
+                                             .device = "cpu",
+                                             .flags = IQ_V_FAULTY,
+                                             .run = run_counting,
+                                             .state_size = sizeof(uint64_t)};
+    float out[4][N];
+    struct iq_add args = {.rows = 1, .n = N, .a = a[0], .b = b[0], .lda = N, .ldb = N, .ldy = N};
+    for (int armed = 0; armed < 2; armed++) {
+        iq_slots_arm(slots, &selector);
+        for (uint32_t call = 0; call < 3; call++)
+            for (uint32_t place = 0; place < 4; place++) { /* two slots, two faults */
+                struct iq_site site = {.op = IQ_OP_ATTN_ADD,
+                                       .layer = (uint16_t)(place / 2),
+                                       .step = &step,
+                                       .row = rows,
+                                       .rows = 1,
+                                       .slot = iq_slots_at(slots, IQ_OP_ATTN_ADD, place / 2, 0)};
+                picks[0] = (struct iq_pick){.variant = &counts, .fault = place % 2};
+                n_picks = 1;
+                args.y = out[place];
+                ck_assert_int_eq(iq_dispatch(&ex, &site, &args), IQ_OK);
+                ck_assert_float_eq(out[place][0], a[0][0] + b[0][0] + (float)(call + 1));
+            }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("dispatch");
@@ -412,6 +452,7 @@ int main(void)
     tcase_add_test(c, a_nan_has_one_digest_whatever_its_bits);
     tcase_add_test(c, threads_digest_the_same);
     tcase_add_test(c, a_call_without_outputs_may_be_armed);
+    tcase_add_test(c, a_state_belongs_to_a_fault_in_a_slot_and_is_zero_when_armed);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
