@@ -9,7 +9,7 @@ static inline int iq__run_golden(struct iq_exec *x, const struct iq_site *site, 
                                  const void *args)
 {
     const struct iq_variant *v = site->slot ? site->slot->variant : iq_variant_golden(kind, NULL);
-    if (v->supports && !v->supports(site, args)) v = iq_variant_find(kind, "reference");
+    if (v->supports && !v->supports(site, args)) v = iq_variant_find(kind, x->cuda ? "cuda" : "reference");
     return v->run(x, site, args, NULL, NULL);
 }
 

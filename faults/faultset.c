@@ -6,22 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The state of one fault in one slot. */
-struct held {
-    const struct iq_slot *slot;
-    size_t fault;
-    void *state;
-    size_t bytes;
-};
-
 struct iq_faultset {
     const struct iq_fault *fault;
     size_t n;
     uint64_t *key;               /* (n) of the fault's draws */
     uint16_t (*by_op)[IQ_PICKS]; /* (IQ_OPS) faults that may strike the op, in plan order */
     uint8_t per_op[IQ_OPS];
-    struct held *held; /* open-addressed, capacity a power of two */
-    size_t held_cap, held_n;
     uint64_t *mask; /* (IQ_PICKS, words) */
     size_t words;
 };
@@ -110,54 +100,10 @@ int iq_faultset_open(const struct iq_fault *faults, size_t n, uint64_t seed, str
 void iq_faultset_close(struct iq_faultset *s)
 {
     if (!s) return;
-    for (size_t i = 0; i < s->held_cap; i++) free(s->held[i].state);
-    free(s->held);
     free(s->mask);
     free(s->by_op);
     free(s->key);
     free(s);
-}
-
-void iq_faultset_reset(struct iq_faultset *s)
-{
-    for (size_t i = 0; i < s->held_cap; i++)
-        if (s->held[i].state) memset(s->held[i].state, 0, s->held[i].bytes);
-}
-
-/* ---- states ---- */
-
-static struct held *held_at(struct held *table, size_t cap, const struct iq_slot *slot, size_t fault)
-{
-    size_t i = iq_mix64((uint64_t)(uintptr_t)slot ^ (uint64_t)fault << 48) & (cap - 1);
-    while (table[i].state && (table[i].slot != slot || table[i].fault != fault)) i = (i + 1) & (cap - 1);
-    return &table[i];
-}
-
-static int held_grow(struct iq_faultset *s)
-{
-    size_t cap = s->held_cap ? s->held_cap * 2 : 64;
-    struct held *grown = calloc(cap, sizeof *grown);
-    if (!grown) return -1;
-    for (size_t i = 0; i < s->held_cap; i++)
-        if (s->held[i].state) *held_at(grown, cap, s->held[i].slot, s->held[i].fault) = s->held[i];
-    free(s->held);
-    s->held = grown;
-    s->held_cap = cap;
-    return 0;
-}
-
-/* NULL: no memory. calloc'd, so that a large state costs only the pages that are touched. */
-static void *state_of(struct iq_faultset *s, const struct iq_slot *slot, size_t fault)
-{
-    if (s->held_n * 2 >= s->held_cap && held_grow(s)) return NULL;
-    struct held *h = held_at(s->held, s->held_cap, slot, fault);
-    if (h->state) return h->state;
-    size_t bytes = s->fault[fault].variant->state_size;
-    void *state = calloc(1, bytes);
-    if (!state) return NULL;
-    *h = (struct held){slot, fault, state, bytes};
-    s->held_n++;
-    return state;
 }
 
 /* ---- draws ---- */
@@ -242,9 +188,7 @@ static int pick(void *self, const struct iq_site *site, const void *args, struct
         bool by_row = iq_trigger_has_rows(f->when) || (f->per != IQ_PER_CALL && f->rate < 1);
         uint64_t *mask = by_row ? s->mask + (size_t)n * s->words : NULL;
         if (by_row && !choose_rows(f, s->key[i], site, mask)) continue;
-        void *state = f->variant->state_size ? state_of(s, site->slot, i) : NULL;
-        if (f->variant->state_size && !state) return -IQ_MEMORY;
-        out[n++] = (struct iq_pick){f->variant, f->params, state, mask, i};
+        out[n++] = (struct iq_pick){.variant = f->variant, .params = f->params, .rowmask = mask, .fault = i};
     }
     return n;
 }

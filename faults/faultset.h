@@ -59,10 +59,7 @@ int iq_faultset_open(const struct iq_fault *, size_t n, uint64_t seed, struct iq
                      struct iq_err *err);
 void iq_faultset_close(struct iq_faultset *);
 /* For iq_slots_arm; lives as long as the set. One engine thread at a time. The masks of a pick live until
- * the next pick. A variant's state is made, zeroed, at its first pick in a slot. pick returns -IQ_MEMORY
- * when that fails. */
+ * the next pick. */
 void iq_faultset_selector(struct iq_faultset *, struct iq_selector *out);
-/* Zeroes every state, as freshly armed. */
-void iq_faultset_reset(struct iq_faultset *);
 
 #endif

@@ -48,7 +48,7 @@ static int run(struct iq_exec *x, const struct iq_site *site, const void *args, 
 const struct iq_variant iq__k10_foreign_block = {
     .kind = "prefix",
     .name = "foreign_block",
-    .device = "cpu",
+    .device = "any",
     .flags = IQ_V_FAULTY,
     .run = run,
     .params = table,

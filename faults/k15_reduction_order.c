@@ -41,7 +41,7 @@ static int run(struct iq_exec *x, const struct iq_site *site, const void *args, 
 const struct iq_variant iq__k15_reduction_order = {
     .kind = "matmul",
     .name = "reduction_order",
-    .device = "cpu",
+    .device = "any",
     .flags = IQ_V_BENIGN,
     .run = run,
     .params = table,

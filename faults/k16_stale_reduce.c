@@ -6,15 +6,15 @@
  * larger than the mailbox goes in rounds of whole rows. The mailbox remembers the calls that this variant
  * took part in; a fresh one holds zeros. */
 #include "faults/beneath.h"
+#include "faults/cuda/launch_faults.h"
 #include "faults/families.h"
-#include "kernels/base/rng.h"
+#include "faults/stale_rules.h"
+#include "kernels/cuda/device.h"
 #include "kernels/ops/reduce.h"
 
+#include <math.h>
 #include <stddef.h>
-#include <string.h>
 
-enum { LINE = 32, HALF_LINE = 16 }; /* floats in 128 and in 64 bytes */
-enum { MAILBOX = 1 << 20 };         /* floats; touched as far as messages reach */
 enum mode { STALE, TORN };
 
 struct params {
@@ -31,11 +31,6 @@ static const struct iq_param table[] = {
     {0},
 };
 
-struct state {
-    uint64_t rounds; /* so far: lines are drawn by it */
-    float mailbox[MAILBOX];
-};
-
 static uint32_t peer_pieces(const struct iq_all_reduce *a, uint32_t peer)
 {
     uint32_t n = 0;
@@ -48,53 +43,65 @@ static bool supports(const struct iq_site *site, const void *args)
 {
     const struct iq_all_reduce *a = args;
     (void)site;
-    return a->pieces <= IQ_REDUCE_PIECES && (uint64_t)a->pieces * a->n <= MAILBOX;
+    return a->pieces <= IQ_REDUCE_PIECES && (uint64_t)a->pieces * a->n <= IQ__STALE_MAILBOX;
 }
 
-static bool early(const struct params *p, uint64_t round, uint64_t line)
+/* Puts a piece into the mailbox, as far as it has landed. */
+static int deliver(struct iq_exec *x, struct iq__stale_rule rule, struct iq__stale_piece piece,
+                   struct iq__stale_state *s)
 {
-    struct iq_philox d = iq_philox(round, IQ_DRAW_FAULT, line);
-    return d.v[0] < p->fraction * 0x1p32;
-}
-
-/* Writes the peer's message, (pieces, rows, n), into the mailbox: what has arrived when the reader reads,
- * or all. */
-static void deliver(const struct iq_all_reduce *a, const struct params *p, struct state *s, bool all)
-{
-    size_t at = 0;
-    bool late = false;
-    for (uint32_t i = 0; i < a->pieces; i++) {
-        const struct iq_piece *piece = &a->piece[i];
-        if (piece->rank != (uint32_t)p->peer) continue;
-        for (uint32_t r = 0; r < a->rows; r++)
-            for (uint32_t c = 0; c < a->n; c++, at++) {
-                if (at % LINE == 0) late = !all && early(p, s->rounds, at / LINE);
-                if (!late || (p->mode == TORN && at % LINE < HALF_LINE))
-                    s->mailbox[at] = piece->x[r * piece->ldx + c];
-            }
+    if (x->cuda) {
+        int status = IQ_CUDA_PICK(x->cuda, k16_deliver)(rule, piece, s, x->cuda->stream);
+        return iq_cuda_launched(x->cuda, status, "an early read's message");
     }
+    uint64_t at = piece.at;
+    bool late = iq__stale_is_late(rule, s->round, at / IQ__STALE_LINE);
+    for (uint32_t r = 0; r < piece.rows; r++)
+        for (uint32_t c = 0; c < piece.n; c++, at++) {
+            if (at % IQ__STALE_LINE == 0) late = iq__stale_is_late(rule, s->round, at / IQ__STALE_LINE);
+            if (iq__stale_lands(rule, late, at)) s->mailbox[at] = piece.x[r * piece.ldx + c];
+        }
+    return IQ_OK;
 }
 
-/* Reduces rows that fit the mailbox. */
-static int reduce(struct iq_exec *x, const struct iq_site *site, const struct iq_all_reduce *a,
-                  const struct params *p, struct state *s)
+static int next_round(struct iq_exec *x, struct iq__stale_state *s)
 {
-    struct iq_piece piece[IQ_REDUCE_PIECES];
-    struct iq_all_reduce read = *a;
+    if (x->cuda)
+        return iq_cuda_launched(x->cuda, IQ_CUDA_PICK(x->cuda, k16_next)(s, x->cuda->stream), "a round");
+    s->round++;
+    return IQ_OK;
+}
+
+/* The peer's message, (pieces, rows, n), into the mailbox; piece[] then reads it from there. */
+static int deliver_all(struct iq_exec *x, struct iq__stale_rule rule, const struct iq_all_reduce *a,
+                       uint32_t peer, struct iq__stale_state *s, struct iq_piece *piece)
+{
     size_t at = 0;
-    deliver(a, p, s, false);
     for (uint32_t i = 0; i < a->pieces; i++) {
-        piece[i] = a->piece[i];
-        if (piece[i].rank != (uint32_t)p->peer) continue;
+        const struct iq_piece *from = &a->piece[i];
+        piece[i] = *from;
+        if (from->rank != peer) continue;
+        IQ_TRY(deliver(x, rule, (struct iq__stale_piece){from->x, from->ldx, a->rows, a->n, at}, s));
         piece[i].x = s->mailbox + at;
         piece[i].ldx = a->n;
         at += (size_t)a->rows * a->n;
     }
-    read.piece = piece;
-    IQ_TRY(iq__run_golden(x, site, "all_reduce", &read));
-    deliver(a, p, s, true);
-    s->rounds++;
     return IQ_OK;
+}
+
+/* Reduces rows that fit the mailbox. */
+static int reduce(struct iq_exec *x, const struct iq_site *site, const struct iq_all_reduce *a,
+                  const struct params *p, struct iq__stale_state *s)
+{
+    static const struct iq__stale_rule landed = {0};
+    struct iq__stale_rule rule = {.late = (uint64_t)ceil(p->fraction * 0x1p32), .torn = p->mode == TORN};
+    struct iq_piece piece[IQ_REDUCE_PIECES];
+    struct iq_all_reduce read = *a;
+    read.piece = piece;
+    IQ_TRY(deliver_all(x, rule, a, (uint32_t)p->peer, s, piece));
+    IQ_TRY(iq__run_golden(x, site, "all_reduce", &read));
+    IQ_TRY(deliver_all(x, landed, a, (uint32_t)p->peer, s, piece));
+    return next_round(x, s);
 }
 
 static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
@@ -104,7 +111,7 @@ static int run(struct iq_exec *x, const struct iq_site *site, const void *args, 
     const struct params *p = params;
     uint32_t mine = peer_pieces(a, (uint32_t)p->peer);
     if (!mine || !a->n) return iq__run_golden(x, site, "all_reduce", args);
-    uint32_t step = MAILBOX / (mine * a->n);
+    uint32_t step = IQ__STALE_MAILBOX / (mine * a->n);
     for (uint32_t r = 0; r < a->rows; r += step) {
         struct iq_piece piece[IQ_REDUCE_PIECES];
         struct iq_all_reduce part = *a;
@@ -123,13 +130,13 @@ static int run(struct iq_exec *x, const struct iq_site *site, const void *args, 
 const struct iq_variant iq__k16_stale_reduce = {
     .kind = "all_reduce",
     .name = "stale_peer",
-    .device = "cpu",
+    .device = "any",
     .flags = IQ_V_FAULTY | IQ_V_COUPLES_ROWS,
     .run = run,
     .supports = supports,
     .params = table,
     .params_size = sizeof(struct params),
-    .state_size = sizeof(struct state),
+    .state_size = sizeof(struct iq__stale_state),
     .what = "a peer's partial sums are the last call's, whole or torn by 128-byte lines",
     .needs = "--tp of more than `peer`: at least 2",
     .story =

@@ -4,8 +4,10 @@
  * Small integers survive it, and the result is as right as its inputs, so no invariant breaks: only the
  * distance to the exact product betrays it. */
 #include "faults/beneath.h"
+#include "faults/cuda/launch_faults.h"
 #include "faults/families.h"
-#include "kernels/arith.h"
+#include "faults/round_rules.h"
+#include "kernels/cuda/device.h"
 #include "kernels/matrix.h"
 #include "kernels/ops/matmul.h"
 
@@ -22,32 +24,42 @@ static const struct iq_param table[] = {
     {0},
 };
 
-/* Nearest even to `bits` significant bits; the exponent keeps its range, as bfloat16's does. */
-static float rounded(float f, uint32_t bits)
+/* Columns that the parts read. */
+static size_t width_of(const struct iq_matmul *a)
 {
-    uint32_t u = iq_f32_bits(f), drop = 24 - bits;
-    if (!drop || (u & 0x7f800000u) == 0x7f800000u) return f;
-    u += (1u << (drop - 1)) - 1 + (u >> drop & 1u);
-    return iq_bits_f32(u >> drop << drop);
+    size_t width = 0;
+    for (uint32_t i = 0; i < a->parts; i++) {
+        size_t end = (size_t)a->part[i].x_at + a->part[i].w->k;
+        if (end > width) width = end;
+    }
+    return width;
+}
+
+static int run_on_device(struct iq_exec *x, const struct iq_site *site, struct iq_matmul *a, size_t width,
+                         uint32_t bits)
+{
+    float *low = iq_cuda_room_at_least(x->cuda, &x->cuda->above, a->rows * width * sizeof *low);
+    if (!low) return IQ_MEMORY;
+    int status = IQ_CUDA_PICK(x->cuda, k17)(a->x, a->ldx, a->rows, width, bits, low, x->cuda->stream);
+    IQ_TRY(iq_cuda_launched(x->cuda, status, "rounding activations"));
+    a->x = low;
+    a->ldx = width;
+    return iq__run_golden(x, site, "matmul", a);
 }
 
 static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
                void *state)
 {
     struct iq_matmul a = *(const struct iq_matmul *)args;
-    const struct params *p = params;
-    size_t width = 0;
+    uint32_t bits = (uint32_t)((const struct params *)params)->bits;
+    size_t width = width_of(&a);
     (void)state;
-    for (uint32_t i = 0; i < a.parts; i++) {
-        size_t end = (size_t)a.part[i].x_at + a.part[i].w->k;
-        if (end > width) width = end;
-    }
+    if (x->cuda) return run_on_device(x, site, &a, width, bits);
     /* Not the scratch of x: that belongs to the product beneath. */
     float *low = malloc((a.rows * width + 1) * sizeof *low);
     if (!low) return IQ_MEMORY;
     for (uint32_t r = 0; r < a.rows; r++)
-        for (size_t i = 0; i < width; i++)
-            low[r * width + i] = rounded(a.x[r * a.ldx + i], (uint32_t)p->bits);
+        for (size_t i = 0; i < width; i++) low[r * width + i] = iq__rounded(a.x[r * a.ldx + i], bits);
     a.x = low;
     a.ldx = width;
     int status = iq__run_golden(x, site, "matmul", &a);
@@ -58,7 +70,7 @@ static int run(struct iq_exec *x, const struct iq_site *site, const void *args, 
 const struct iq_variant iq__k17_low_precision = {
     .kind = "matmul",
     .name = "low_precision",
-    .device = "cpu",
+    .device = "any",
     .flags = IQ_V_FAULTY,
     .run = run,
     .params = table,

@@ -7,7 +7,6 @@
  * no id twice, values that belong to their ids. */
 #include "faults/families.h"
 #include "faults/topk_rows.h"
-#include "kernels/cpu/topk_order.h"
 
 #include <stddef.h>
 
@@ -21,46 +20,6 @@ static const struct iq_param table[] = {
     {0},
 };
 
-static uint32_t capacity(const struct iq_topk *a, const struct params *p)
-{
-    /* These kernels are built with a buffer of at least k; beyond the vocabulary it can't fill. */
-    uint32_t cap = p->capacity > a->k ? (uint32_t)p->capacity : a->k;
-    return cap < a->vocab ? cap : a->vocab;
-}
-
-static uint32_t bin_of(float value, uint32_t bits) { return iq__topk_key(value) >> (32 - bits); }
-
-/* The bin that the k-th best falls into. */
-static uint32_t threshold_bin(const float *x, uint32_t n, uint32_t k, uint32_t bits, uint32_t *count)
-{
-    uint32_t bin = 0, seen = 0;
-    memset(count, 0, sizeof *count << bits);
-    for (uint32_t i = 0; i < n; i++) count[bin_of(x[i], bits)]++;
-    while (seen + count[bin] < k) seen += count[bin++];
-    return bin;
-}
-
-static void row(const struct iq_topk *a, uint32_t r, const void *params, void *scratch)
-{
-    const struct params *p = params;
-    const float *x = a->logits + r * a->ld;
-    uint32_t bits = (uint32_t)p->bits, *count = scratch;
-    struct iq__best all = {(uint64_t *)(void *)(count + (1u << bits)), 0, a->k};
-    uint64_t *buffer = all.entry + a->k;
-    uint32_t cap = capacity(a, p), held = 0, bin = threshold_bin(x, a->vocab, a->k, bits, count);
-    for (uint32_t i = 0; i < a->vocab; i++) {
-        uint32_t b = bin_of(x[i], bits);
-        if (b < bin)
-            iq__best_push(&all, iq__topk_entry(x[i], i));
-        else if (b == bin && held < cap)
-            buffer[held++] = iq__topk_entry(x[i], i);
-        /* else: a member of the threshold's bin that finds the buffer full is lost; nothing counts it */
-    }
-    for (uint32_t i = 0; i < held; i++) iq__best_push(&all, buffer[i]);
-    iq__best_sort(&all);
-    iq__topk_write(a, r, all.entry, all.n);
-}
-
 static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
                void *state)
 {
@@ -68,15 +27,16 @@ static int run(struct iq_exec *x, const struct iq_site *site, const void *args, 
     const struct params *p = params;
     (void)site, (void)state;
     if (!a->k) return IQ_OK;
-    size_t bytes =
-        (sizeof(uint32_t) << (uint32_t)p->bits) + ((size_t)a->k + capacity(a, p)) * sizeof(uint64_t);
-    return iq__topk_rows(x, a, p, bytes, row);
+    /* These kernels are built with a buffer of at least k. */
+    struct iq__k1_rule rule = {.bits = (uint32_t)p->bits,
+                               .cap = p->capacity > a->k ? (uint32_t)p->capacity : a->k};
+    return IQ__TOPK_RUN(k1, x, a, &rule, a->k);
 }
 
 const struct iq_variant iq__k1_coarse_bin = {
     .kind = "topk",
     .name = "coarse_bin",
-    .device = "cpu",
+    .device = "any",
     .flags = IQ_V_FAULTY,
     .run = run,
     .params = table,

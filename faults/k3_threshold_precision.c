@@ -6,8 +6,6 @@
  * winner nor below: it vanishes. */
 #include "faults/families.h"
 #include "faults/topk_rows.h"
-#include "kernels/arith.h"
-#include "kernels/cpu/topk_order.h"
 
 #include <stddef.h>
 
@@ -21,43 +19,22 @@ static const struct iq_param table[] = {
     {0},
 };
 
-static bool vanishes(float value, float threshold)
-{
-    float candidate = iq_bf16_to_f32(iq_f32_to_bf16(value));
-    bool winner = candidate >= threshold, below = value < threshold;
-    return value == value && !winner && !below;
-}
-
-static void row(const struct iq_topk *a, uint32_t r, const void *params, void *scratch)
-{
-    const struct params *p = params;
-    const float *x = a->logits + r * a->ld;
-    uint32_t rank = (uint32_t)p->rank;
-    if (!rank || rank > a->k) rank = a->k;
-    struct iq__best best = {scratch, 0, rank};
-    for (uint32_t i = 0; i < a->vocab; i++) iq__best_push(&best, iq__topk_entry(x[i], i));
-    float threshold = x[(uint32_t)best.entry[0]]; /* the heap's root: the worst of the best `rank` */
-    best = (struct iq__best){scratch, 0, a->k};
-    for (uint32_t i = 0; i < a->vocab; i++)
-        if (threshold != threshold || !vanishes(x[i], threshold))
-            iq__best_push(&best, iq__topk_entry(x[i], i));
-    iq__best_sort(&best);
-    iq__topk_write(a, r, best.entry, best.n);
-}
-
 static int run(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
                void *state)
 {
     const struct iq_topk *a = args;
+    const struct params *p = params;
+    struct iq__k3_rule rule = {.rank = (uint32_t)p->rank};
     (void)site, (void)state;
     if (!a->k) return IQ_OK;
-    return iq__topk_rows(x, a, params, a->k * sizeof(uint64_t), row);
+    if (!rule.rank || rule.rank > a->k) rule.rank = a->k;
+    return IQ__TOPK_RUN(k3, x, a, &rule, a->k);
 }
 
 const struct iq_variant iq__k3_threshold_precision = {
     .kind = "topk",
     .name = "threshold_precision",
-    .device = "cpu",
+    .device = "any",
     .flags = IQ_V_FAULTY,
     .run = run,
     .params = table,

@@ -1,28 +1,26 @@
-/* What the top-k families share: a run over the rows of a call, a bounded heap, and writing a row. Entries
- * are (key, id) as in kernels/cpu/topk_order.h: the smaller is the better. */
+/* A wrong top-k over the rows of a call, on the side where the op runs. */
 #ifndef IQ_TOPK_ROWS_H
 #define IQ_TOPK_ROWS_H
 
+#include "faults/cuda/launch_faults.h"
+#include "faults/topk_rules.h"
+#include "kernels/cuda/device.h"
 #include "kernels/exec.h"
-#include "kernels/ops/sampling.h"
 
-typedef void iq__topk_row_fn(const struct iq_topk *, uint32_t r, const void *params, void *scratch);
+/* Row r of a call; room: (entries) for what is found. */
+typedef void iq__topk_row_fn(struct iq__team, const struct iq_topk *, uint32_t r, const void *rule,
+                             uint64_t *room);
 
-/* Calls fn for each row; the pool's threads share the rows, each with `scratch_bytes` of its own.
- * IQ_MEMORY. */
-int iq__topk_rows(struct iq_exec *, const struct iq_topk *, const void *params, size_t scratch_bytes,
+/* On the host fn runs for each row, and the pool's threads share the rows. IQ_MEMORY. */
+int iq__topk_rows(struct iq_exec *, const struct iq_topk *, const void *rule, size_t entries,
                   iq__topk_row_fn *fn);
+/* On a device: one launch. IQ_MEMORY; what the launch met. */
+int iq__topk_queue(struct iq_exec *, const struct iq_topk *, const void *rule, size_t entries,
+                   iq__topk_launch *);
 
-/* The best `cap` of the entries that are pushed. */
-struct iq__best {
-    uint64_t *entry; /* (cap), a max-heap until sorted */
-    uint32_t n, cap;
-};
-void iq__best_push(struct iq__best *, uint64_t entry);
-void iq__best_sort(struct iq__best *); /* ascending: the best first */
-
-/* Writes n <= k entries as row r, and pads the rest as kernels that come up short do: id 0 with minus
- * infinity. */
-void iq__topk_write(const struct iq_topk *, uint32_t r, const uint64_t *entry, uint32_t n);
+/* The family `name` (k1, k2, k3) on either side. */
+#define IQ__TOPK_RUN(name, x, a, rule, entries)                                                              \
+    ((x)->cuda ? iq__topk_queue(x, a, rule, entries, IQ_CUDA_PICK((x)->cuda, name))                          \
+               : iq__topk_rows(x, a, rule, entries, iq__##name##_row))
 
 #endif

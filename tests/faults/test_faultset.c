@@ -224,42 +224,6 @@ START_TEST(another_fault_changes_no_draw_and_seeds_do)
 }
 END_TEST
 
-/* ---- states ---- */
-
-START_TEST(a_state_is_zeroed_and_belongs_to_a_fault_in_a_slot)
-{
-    struct set s;
-    struct iq_slots *slots;
-    struct iq_err err = {0};
-    uint64_t *seen[2 * 40];
-    size_t n = 0;
-    ck_assert_msg(!iq_slots_open(40, 1, &slots, &err), "%s", err.text);
-    OPEN(&s, 0, "{\"op\":\"all_reduce\",\"variant\":\"stale_peer\"}",
-         "{\"op\":\"ffn_reduce\",\"variant\":\"stale_peer\",\"params\":{\"peer\":2}}");
-    struct iq_step step = {0};
-    struct iq_row row = {0};
-    for (int twice = 0; twice < 2; twice++)
-        for (uint32_t layer = 0; layer < 40; layer++) {
-            struct iq_site site = {
-                .op = IQ_OP_FFN_REDUCE, .layer = (uint16_t)layer, .step = &step, .row = &row, .rows = 1};
-            struct iq_all_reduce args = {.rows = 1, .n = 1, .units = 1, .pieces = 1};
-            struct iq_pick pick[IQ_PICKS];
-            site.slot = iq_slots_at(slots, IQ_OP_FFN_REDUCE, layer, 0);
-            ck_assert_int_eq(s.sel.pick(s.sel.self, &site, &args, pick), 2);
-            for (int i = 0; i < 2; i++) {
-                uint64_t *state = pick[i].state;
-                ck_assert_uint_eq(*state, twice ? layer * 2u + (unsigned)i + 1 : 0);
-                *state = layer * 2u + (unsigned)i + 1;
-                if (!twice) seen[n++] = state;
-            }
-        }
-    iq_faultset_reset(s.set);
-    for (size_t i = 0; i < n; i++) ck_assert_uint_eq(*seen[i], 0);
-    close_set(&s);
-    iq_slots_close(slots);
-}
-END_TEST
-
 int main(void)
 {
     TCase *t = tcase_create("faultset");
@@ -275,7 +239,6 @@ int main(void)
     tcase_add_test(t, lookups_of_one_step_draw_by_request);
     tcase_add_test(t, rates_of_zero_and_one_are_exact);
     tcase_add_test(t, another_fault_changes_no_draw_and_seeds_do);
-    tcase_add_test(t, a_state_is_zeroed_and_belongs_to_a_fault_in_a_slot);
     Suite *s = suite_create("faultset");
     suite_add_tcase(s, t);
     return check_main(s);

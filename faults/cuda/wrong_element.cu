@@ -1,0 +1,58 @@
+/* K16 and K17: a thread an element. */
+#include "faults/cuda/launch_faults.h"
+#include "faults/round_rules.h"
+#include "kernels/cuda/launchers.h"
+
+enum { THREADS = 256 };
+
+static int grid_of(uint64_t elements, unsigned *grid)
+{
+    return iq_cuda_grid(elements / THREADS + (elements % THREADS != 0), grid);
+}
+
+/* ---- K16 ---- */
+
+static __global__ void k16_deliver(struct iq__stale_rule rule, struct iq__stale_piece piece,
+                                   struct iq__stale_state *state)
+{
+    uint64_t i = iq_thread_index(), at = piece.at + i;
+    if (i >= (uint64_t)piece.rows * piece.n) return;
+    bool late = iq__stale_is_late(rule, state->round, at / IQ__STALE_LINE);
+    if (iq__stale_lands(rule, late, at)) state->mailbox[at] = piece.x[i / piece.n * piece.ldx + i % piece.n];
+}
+
+int IQ_CUDA_NAME(k16_deliver)(struct iq__stale_rule rule, struct iq__stale_piece piece,
+                              struct iq__stale_state *state, iq_cuda_stream stream)
+{
+    unsigned grid;
+    IQ_TRY(grid_of((uint64_t)piece.rows * piece.n, &grid));
+    if (grid == 0) return IQ_OK;
+    iq_cuda_launch(k16_deliver, dim3(grid), dim3(THREADS), 0, (cudaStream_t)stream, rule, piece, state);
+    return IQ_OK;
+}
+
+static __global__ void k16_next(struct iq__stale_state *state) { state->round++; }
+
+int IQ_CUDA_NAME(k16_next)(struct iq__stale_state *state, iq_cuda_stream stream)
+{
+    iq_cuda_launch(k16_next, dim3(1), dim3(1), 0, (cudaStream_t)stream, state);
+    return IQ_OK;
+}
+
+/* ---- K17 ---- */
+
+static __global__ void k17(const float *x, size_t ldx, uint32_t rows, size_t width, uint32_t bits, float *low)
+{
+    uint64_t i = iq_thread_index();
+    if (i < rows * width) low[i] = iq__rounded(x[i / width * ldx + i % width], bits);
+}
+
+int IQ_CUDA_NAME(k17)(const float *x, size_t ldx, uint32_t rows, size_t width, uint32_t bits, float *low,
+                      iq_cuda_stream stream)
+{
+    unsigned grid;
+    IQ_TRY(grid_of(rows * (uint64_t)width, &grid));
+    if (grid == 0) return IQ_OK;
+    iq_cuda_launch(k17, dim3(grid), dim3(THREADS), 0, (cudaStream_t)stream, x, ldx, rows, width, bits, low);
+    return IQ_OK;
+}
