@@ -5,7 +5,7 @@
  * each load, and are used for all rows; x comes from shared memory, the same word for all lanes. After a wave the block
  * folds the wave's sums in ascending order into a stack of open tree nodes (kernels/sum_plan.h), so that shared memory
  * does not grow with K. One launch serves all parts of a format and all rows. */
-#include "kernels/cuda/launchers.h"
+#include "kernels/cuda/parts.h"
 #include "kernels/cuda/weights.h"
 #include "kernels/sum_plan.h"
 
@@ -14,25 +14,17 @@ enum {
     STRIDE = IQ_CHUNK + ALIGNED /* of a row of x in shared memory: chunks may begin off the alignment */
 };
 
-struct part {
-    const uint8_t *data;
-    size_t panel_bytes, ldy;
-    const float *bias;
-    float *y;
-    uint32_t x_at, n, k, unit, tiles; /* tiles: of this part and all before it */
-};
-
 struct product {
-    uint32_t rows, parts, tiles, levels, act;
+    uint32_t rows, parts, levels, act;
     uint32_t row_tiles; /* neighbouring blocks share weights rather than rows: they are the larger part */
     const float *x;
     size_t ldx;
-    struct part part[IQ_MATMUL_PARTS];
+    struct iq_part part[IQ_MATMUL_PARTS];
 };
 
 /* A warp's chunk: columns k0 .. k0 + kc of ROWS rows from row0 into `xs`, where column k stands at k - k0 + k0 % 8. */
 template <int ROWS>
-__device__ __forceinline__ void load_x(const struct product &a, const struct part &p, uint32_t row0,
+__device__ __forceinline__ void load_x(const struct product &a, const struct iq_part &p, uint32_t row0,
                                        struct iq__sum_step step, float *xs, uint32_t lane)
 {
     uint32_t shift = step.k0 % ALIGNED;
@@ -101,11 +93,9 @@ static __global__ void __launch_bounds__(WARPS *IQ_WARP, 2) matmul(const __grid_
     enum { TILE = ROWS * OUTS * IQ_WARP, SPLIT = IQ_PANEL / (OUTS * IQ_WARP) };
     IQ_SHARED_DYNAMIC(float, shared);
     float *sums = shared + WARPS * ROWS * STRIDE, *stack = sums + WARPS * TILE; /* (levels, TILE) */
-    uint32_t lane = threadIdx.x % IQ_WARP, warp = threadIdx.x / IQ_WARP, index = 0;
+    uint32_t lane = threadIdx.x % IQ_WARP, warp = threadIdx.x / IQ_WARP;
     uint32_t tile = blockIdx.x / a.row_tiles, row0 = blockIdx.x % a.row_tiles * ROWS;
-    while (tile >= a.part[index].tiles) index++;
-    const struct part &p = a.part[index];
-    if (index) tile -= a.part[index - 1].tiles;
+    const struct iq_part &p = iq_part_of(a.part, &tile);
     uint32_t j0 = tile % SPLIT * (OUTS * IQ_WARP), steps = iq__sum_steps(p.k, p.unit), depth = 0;
     const uint8_t *panel = p.data + tile / SPLIT * p.panel_bytes;
 
@@ -164,15 +154,10 @@ static const struct shape narrow[] = {SHAPE(1, 1, 8), SHAPE(4, 1, 8), SHAPE(8, 1
 /* Blocks below which a wide tile would leave much of a GPU without work. */
 static const uint64_t WIDE_FROM = 128;
 
-static uint32_t tiles_of(uint32_t n, uint32_t size) { return n / size + (n % size != 0); }
-
 static const struct shape *shape_of(const struct iq_matmul *m)
 {
     const struct shape *s = narrow, *last = narrow + sizeof narrow / sizeof *narrow - 1;
-    uint64_t blocks = 0;
-    for (uint32_t p = 0; p < m->parts; p++)
-        blocks += (uint64_t)tiles_of(m->part[p].w->n, wide.outs * IQ_WARP) * tiles_of(m->rows, wide.rows);
-    if (m->rows > last->rows && blocks >= WIDE_FROM) return &wide;
+    if (m->rows > last->rows && iq_parts_blocks(m, wide.rows, wide.outs * IQ_WARP) >= WIDE_FROM) return &wide;
     while (s < last && s->rows < m->rows) s++;
     return s;
 }
@@ -181,16 +166,11 @@ static const struct shape *shape_of(const struct iq_matmul *m)
 static bool gather(const struct iq_matmul *m, uint32_t format, const struct shape *s, struct product *out)
 {
     *out = product();
-    out->rows = m->rows, out->row_tiles = tiles_of(m->rows, s->rows), out->act = m->act, out->x = m->x,
+    out->rows = m->rows, out->row_tiles = iq_tiles(m->rows, s->rows), out->act = m->act, out->x = m->x,
     out->ldx = m->ldx;
-    for (uint32_t i = 0; i < m->parts; i++) {
-        const struct iq_matmul_part *p = &m->part[i];
-        const struct iq_matrix *w = p->w;
-        if (w->format != format || w->n == 0) continue;
-        out->tiles += tiles_of(w->n, s->outs * IQ_WARP);
-        out->part[out->parts++] = {w->data, w->panel_bytes, p->ldy, p->bias, p->y,
-                                   p->x_at, w->n,           w->k,   w->unit, out->tiles};
-        uint32_t levels = iq__sum_levels(w->k, w->unit);
+    out->parts = iq_parts_gather(m, format, s->outs * IQ_WARP, out->part);
+    for (uint32_t i = 0; i < out->parts; i++) {
+        uint32_t levels = iq__sum_levels(out->part[i].k, out->part[i].unit);
         out->levels = levels > out->levels ? levels : out->levels;
     }
     return out->parts > 0;
@@ -205,7 +185,7 @@ int IQ_CUDA_NAME(matmul)(const struct iq_matmul *m, iq_cuda_stream stream)
         struct product a;
         unsigned grid;
         if (!gather(m, format, s, &a)) continue;
-        IQ_TRY(iq_cuda_grid((uint64_t)a.tiles * a.row_tiles, &grid));
+        IQ_TRY(iq_cuda_grid((uint64_t)a.part[a.parts - 1].tiles * a.row_tiles, &grid));
         size_t tile = (size_t)s->rows * s->outs * IQ_WARP;
         size_t floats = s->warps * (s->rows * (size_t)STRIDE + tile) + a.levels * tile;
         iq_cuda_launch(s->kernel[format], dim3(grid), dim3(s->warps * IQ_WARP), floats * sizeof(float),

@@ -7,7 +7,7 @@
 #include <string.h>
 
 const struct iq_tc_profile iq_tc_profiles[IQ_TC_PROFILES] = {
-#define X(id, name, products, fraction) [IQ_TC_##id] = {name, products, fraction},
+#define X(id, name, products, fraction) [IQ_TC_##id] = {name, products, fraction, IQ_TC_EMAX_FLOOR},
     IQ_TC_PROFILE_MAP(X)
 #undef X
 };
@@ -95,7 +95,7 @@ uint32_t iq_tc_block(const struct iq_tc_profile *profile, enum iq_tc_format form
 {
     const struct layout l = operands[format];
     const struct number acc = decode(c, float32);
-    struct terms t = {.n = 0, .emax = IQ_TC_EMAX_FLOOR, .nan = acc.nan};
+    struct terms t = {.n = 0, .emax = profile->emax_floor, .nan = acc.nan};
     for (uint32_t i = 0; i < n; i++) take_product(&t, decode(a[i], l), decode(b[i], l), l.fraction_bits);
     if (acc.infinite)
         t.infinite[acc.negative] = true;
@@ -137,6 +137,6 @@ const char *iq_tc_arithmetic(const char *products, char *text, size_t size)
     if (i == sizeof known / sizeof *known) return NULL;
     const struct iq_tc_profile *p = &iq_tc_profiles[known[i].profile];
     snprintf(text, size, "%s in blocks of %u, fraction %d, emax from %d", known[i].format, p->products,
-             p->fraction, IQ_TC_EMAX_FLOOR);
+             p->fraction, p->emax_floor);
     return text;
 }

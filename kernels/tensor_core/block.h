@@ -16,6 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* name, products of a block, fraction bits kept below the largest exponent */
 #define IQ_TC_PROFILE_MAP(X)                                                                                 \
     X(SM80, "sm80", 8, 24)                                                                                   \
@@ -33,6 +37,7 @@ struct iq_tc_profile {
     const char *name;
     uint32_t products; /* of a block: 8 or 16 */
     int fraction;
+    int emax_floor; /* IQ_TC_EMAX_FLOOR; a field so that a probe of real hardware can try others */
 };
 extern const struct iq_tc_profile iq_tc_profiles[IQ_TC_PROFILES];
 
@@ -63,5 +68,9 @@ uint32_t iq_tc_block(const struct iq_tc_profile *, enum iq_tc_format, const uint
 /* k products, block after block, i ascending; the last block may be shorter. */
 uint32_t iq_tc_dot(const struct iq_tc_profile *, enum iq_tc_format, const uint16_t *a, const uint16_t *b,
                    uint32_t k, uint32_t c);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

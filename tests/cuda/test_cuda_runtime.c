@@ -3,6 +3,8 @@
 #include "kernels/cuda/runtime.h"
 #include "tests/check_main.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct iq_cuda_api *api;
@@ -74,6 +76,14 @@ END_TEST
 
 int main(void)
 {
+    const char *asked = getenv("IQ_TEST_DEVICE");
+    if (asked && !strcmp(asked, "cuda")) {
+        setenv("CK_FORK", "no", 1); /* CUDA does not outlive a fork */
+        if (iq_cuda_api()->device_count(&devices) || !devices) {
+            printf("no GPU: the runtime's table not tested on it\n");
+            return 77;
+        }
+    }
     Suite *suite = suite_create("cuda_runtime");
     TCase *tests = tcase_create("table");
     tcase_add_checked_fixture(tests, setup,

@@ -214,6 +214,56 @@ START_TEST(all_reduce_gives_the_bits_of_the_reference)
 }
 END_TEST
 
+/* A fault has run over some elements: won rows keep them and are flagged, the others get their bits back. */
+START_TEST(settling_flags_the_changed_rows_and_restores_those_that_nobody_won)
+{
+    enum { MOST = 70 };
+    uint64_t seed = 0x90;
+    for (int n = 0; n < 12; n++) {
+        uint64_t replay = seed;
+        uint32_t rows = 1 + dice(&seed, MOST), width = 1 + dice(&seed, 400), ld = width + dice(&seed, 3);
+        size_t bytes = (size_t)rows * ld * 4;
+        uint32_t won[MOST / 32 + 1] = {0}, want_flag[MOST] = {0}, flag[MOST];
+        float *golden = new_floats(&seed, (size_t)rows * ld, true), *want = malloc(bytes),
+              *struck = malloc(bytes);
+        memcpy(struck, golden, bytes);
+        for (uint32_t r = 0; r < rows; r++) {
+            bool wins = dice(&seed, 2), strikes = dice(&seed, 3);
+            won[r / 32] |= (uint32_t)wins << r % 32;
+            if (strikes)
+                ((uint32_t *)(void *)struck)[r * (size_t)ld + dice(&seed, width)] ^= 1u << dice(&seed, 32);
+            want_flag[r] = wins && strikes;
+        }
+        struct output y = output_open(want, bytes); /* its contents below */
+        memcpy(y.before, golden, bytes);
+        memcpy(want, golden, bytes);
+        for (uint32_t r = 0; r < rows; r++)
+            if (want_flag[r]) memcpy(want + (size_t)r * ld, struck + (size_t)r * ld, width * 4);
+        uint32_t *bits = to_device(won, sizeof won);
+        for (unsigned s = 0; use_schedule(s, seed); s++) {
+            const struct iq_cuda_rows a = {.rows = rows,
+                                           .n = width,
+                                           .x = output_fresh(&y),
+                                           .ld = ld,
+                                           .stride = width + 7,
+                                           .at = 5,
+                                           .saved = device_room((size_t)rows * (width + 7) * 4),
+                                           .won = bits,
+                                           .changed = to_device((uint32_t[MOST]){0}, sizeof flag)};
+            ck_assert_int_eq(device.kernels->rows_save(&a, NULL), IQ_OK);
+            device_ok(device.api->stream_sync(NULL), "sync");
+            device_ok(device.api->memcpy_async(a.x, struck, bytes, IQ_CUDA_TO_DEVICE, NULL), "copy");
+            ck_assert_int_eq(device.kernels->rows_settle(&a, NULL), IQ_OK);
+            from_device(flag, a.changed, sizeof flag);
+            ck_assert_mem_eq(flag, want_flag, sizeof flag);
+            output_check(&y, replay, s, "rows");
+        }
+        device_release();
+        output_close(&y), free(golden), free(want), free(struck);
+    }
+}
+END_TEST
+
 int main(void)
 {
     int missing = device_open();
@@ -229,6 +279,7 @@ int main(void)
     tcase_add_test(t, temper_gives_the_bits_of_the_reference);
     tcase_add_test(t, rope_gives_the_bits_of_the_reference);
     tcase_add_test(t, all_reduce_gives_the_bits_of_the_reference);
+    tcase_add_test(t, settling_flags_the_changed_rows_and_restores_those_that_nobody_won);
     suite_add_tcase(s, t);
     return check_main(s);
 }

@@ -156,7 +156,8 @@ START_TEST(kv_write_gives_the_bits_of_the_reference_and_its_digests)
             for (uint32_t r = 0; r < a.rows; r++)
                 want[p][r] =
                     iq_digest_row(p ? a.v + r * a.ldv : a.k + r * a.ldk, (size_t)a.kv_heads * sh.dim, 4);
-        void *digests = to_device(got, sizeof got);
+        void *digests = to_device(got, sizeof got), *saved = device_room(a.rows * a.ldk * 4);
+        float *rows = malloc(a.rows * a.ldk * 4);
         for (unsigned s = 0; use_schedule(s, seed); s++) {
             cache.k = output_fresh(&k), cache.v = output_fresh(&v);
             ck_assert_int_eq(device.kernels->kv_write(&d, NULL), IQ_OK);
@@ -168,10 +169,16 @@ START_TEST(kv_write_gives_the_bits_of_the_reference_and_its_digests)
                 ck_assert_msg(!memcmp(got, want[p], a.rows * sizeof *got),
                               "seed %#llx schedule %u: digests of point %u", (unsigned long long)replay, s,
                               p);
+                size_t n = (size_t)a.kv_heads * sh.dim;
+                const struct iq_cuda_rows aside = {.rows = a.rows, .stride = n, .saved = saved};
+                ck_assert_int_eq(device.kernels->rows_kv(&aside, &d, p, NULL), IQ_OK);
+                from_device(rows, saved, a.rows * n * 4);
+                for (uint32_t r = 0; r < a.rows; r++)
+                    ck_assert_mem_eq(rows + r * n, p ? a.v + r * a.ldv : a.k + r * a.ldk, n * 4);
             }
         }
         device_release();
-        output_close(&k), output_close(&v), free(k_in), free(v_in);
+        output_close(&k), output_close(&v), free(k_in), free(v_in), free(rows);
         case_close(&c);
     }
 }

@@ -10,7 +10,7 @@
  * with a finding fails with a sticky error, as a crash on a GPU does; iq_shim_reset forgets it, as a new process would.
  *
  * Environment, read once before the first call, with the same meaning: IQ_SHIM_SCHEDULE, IQ_SHIM_POISON (hex word),
- * IQ_SHIM_MEMORY (bytes), IQ_SHIM_LOCK (1), IQ_SHIM_FAIL (CALL:NTH:CODE, separated by commas).
+ * IQ_SHIM_MEMORY (bytes), IQ_SHIM_LOCK (1), IQ_SHIM_DEVICES (1 to 64), IQ_SHIM_FAIL (CALL:NTH:CODE, separated by commas).
  *
  * What it can't show: what a missing memory fence does, blocks that wait for each other (a finding here), cooperative grids, asynchronous copies
  * and tensor memory, limits of registers, what ptxas gets wrong, the order that atomics hand data from block to block
@@ -41,6 +41,10 @@ void iq_shim_poison(uint32_t word);
 
 /* Device memory from here on; more is IQ_CUDA_NO_MEMORY. 0: as much as the host has. */
 void iq_shim_memory(uint64_t bytes);
+
+/* How many devices there are from here on; 1 if nothing is said. They share the memory's limit. A kernel that is launched
+ * on another device's stream is refused, and one that is handed another device's memory is a finding. */
+void iq_shim_devices(int n);
 
 /* Device memory cannot be touched by the host but through the table: a stray access dies at once. Costs two system calls
  * an allocation and synchronization. */

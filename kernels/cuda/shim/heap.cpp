@@ -16,6 +16,7 @@ struct allocation {
     size_t map_bytes;
     char *memory;
     size_t bytes;
+    int device;
     bool live;
 };
 static std::map<uintptr_t, allocation> allocations; /* by address of the mapping */
@@ -74,7 +75,7 @@ int iq__heap_allocate(void **out, size_t bytes)
     }
     bool backwards = iq__schedule.order == IQ__REVERSE || iq__schedule.order == IQ__WARP_REVERSE;
     char *memory = backwards ? low + IQ__PAGE : high - (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    allocation a = {low, map_bytes, memory, bytes, true};
+    allocation a = {low, map_bytes, memory, bytes, iq__device, true};
     iq__poison_fill(memory, bytes);
     char *strip[2];
     size_t n[2];
@@ -118,6 +119,7 @@ int iq__heap_free(void *memory)
 {
     allocation *a = find(reinterpret_cast<uintptr_t>(memory));
     if (!a || !a->live || a->memory != memory) return IQ_CUDA_INVALID_VALUE;
+    if (lock_on && !unlocked) protect(*a, PROT_READ | PROT_WRITE);
     int bad = check(*a);
     a->live = false;
     used -= a->bytes;
@@ -143,6 +145,12 @@ int iq__heap_locate(uintptr_t address, size_t bytes, char *text, size_t text_byt
     snprintf(text, text_bytes, "byte %ld of %s of %zu bytes of device memory", at,
              a->live ? "an allocation" : "a freed allocation", a->bytes);
     return -1;
+}
+
+int iq__heap_device(uintptr_t address)
+{
+    const allocation *a = find(address);
+    return a && a->live ? a->device : -1;
 }
 
 /* ---- the lock: device memory is out of the host's reach ---- */

@@ -95,6 +95,14 @@ static int memory_set(const char *text)
     return 1;
 }
 
+static int devices_set(const char *text)
+{
+    uint64_t n;
+    if (!number_read(text, 10, 64, &n) || !n) return 0;
+    iq_shim_devices((int)n);
+    return 1;
+}
+
 static int lock_set(const char *text)
 {
     if (strcmp(text, "0") && strcmp(text, "1")) return 0;
@@ -107,11 +115,9 @@ int iq__settings_read(void)
     static const struct {
         const char *name;
         int (*set)(const char *text);
-    } settings[] = {{"IQ_SHIM_SCHEDULE", schedule_set},
-                    {"IQ_SHIM_POISON", poison_set},
-                    {"IQ_SHIM_MEMORY", memory_set},
-                    {"IQ_SHIM_LOCK", lock_set},
-                    {"IQ_SHIM_FAIL", plans_read}};
+    } settings[] = {{"IQ_SHIM_SCHEDULE", schedule_set}, {"IQ_SHIM_POISON", poison_set},
+                    {"IQ_SHIM_MEMORY", memory_set},     {"IQ_SHIM_LOCK", lock_set},
+                    {"IQ_SHIM_DEVICES", devices_set},   {"IQ_SHIM_FAIL", plans_read}};
     for (const auto &s : settings) {
         const char *text = getenv(s.name);
         if (text && !s.set(text)) return setting_bad(s.name, text);

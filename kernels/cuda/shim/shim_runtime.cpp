@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 static std::mutex lock;
-static int sticky, last; /* codes */
+static int sticky, last;  /* codes */
+static int settings_code; /* of an environment that was not understood */
+static int devices = 1;
+thread_local int iq__device;
 
 /* ---- what every call does first and last ---- */
 
@@ -22,7 +25,7 @@ static int leave(int code)
 /* 0: go on. */
 static int enter(enum iq__call_id call)
 {
-    static int settings = iq__settings_read();
+    static int settings = settings_code = iq__settings_read();
     if (settings) return settings;
     if (sticky) return sticky;
     int planned = iq__plan_due(call);
@@ -45,11 +48,18 @@ void iq_shim_reset(void)
     sticky = last = 0;
     iq__plans_forget();
     iq__findings_forget();
+    iq__captures_drop();
 }
 
 void iq_shim_poison(uint32_t word) { iq__poison = word; }
 struct iq_shim_counts iq_shim_counts(void) { return iq__counts; }
 int iq_shim_has_race_detector(void) { return iq__race_on; }
+
+void iq_shim_devices(int n)
+{
+    devices = n > 1 ? n : 1;
+    if (iq__device >= devices) iq__device = 0;
+}
 
 /* ---- the table ---- */
 
@@ -68,14 +78,24 @@ static int device_count(int *count)
     *count = 0;
     ENTER(device_count);
     if (!processor_fits()) return leave(IQ_CUDA_NO_DEVICE);
-    *count = 1;
+    *count = devices;
     return IQ_CUDA_OK;
 }
 
 static int device_use(int ordinal)
 {
     ENTER(device_use);
-    return ordinal ? leave(IQ_CUDA_INVALID_DEVICE) : IQ_CUDA_OK;
+    if (ordinal < 0 || ordinal >= devices) return leave(IQ_CUDA_INVALID_DEVICE);
+    iq__device = ordinal;
+    return IQ_CUDA_OK;
+}
+
+static int device_current(int *ordinal)
+{
+    *ordinal = 0;
+    ENTER(device_current);
+    *ordinal = iq__device;
+    return IQ_CUDA_OK;
 }
 
 static uint64_t host_memory(void)
@@ -87,7 +107,7 @@ static int device_describe(int ordinal, struct iq_cuda_device *out)
 {
     *out = {};
     ENTER(device_describe);
-    if (ordinal) return leave(IQ_CUDA_INVALID_DEVICE);
+    if (ordinal < 0 || ordinal >= devices) return leave(IQ_CUDA_INVALID_DEVICE);
     snprintf(out->name, sizeof out->name, "fibers on the CPU");
     out->multiprocessors = 1;
     out->memory_bytes = iq__heap_limit() ? iq__heap_limit() : host_memory();
@@ -195,10 +215,28 @@ static int memset_async(void *to, int byte, size_t bytes, void *stream)
     return leave(iq__stream_put(stream, std::move(op)));
 }
 
+/* With several devices: a kernel gets pointers to the memory of its own alone. Whatever looks like one is taken for one. */
+static int own_memory(const struct iq_shim_call *call)
+{
+    for (uint32_t i = 0; i < call->args_n && devices > 1; i++)
+        for (size_t at = 0; at + sizeof(uintptr_t) <= call->arg_bytes[i]; at += sizeof(uintptr_t)) {
+            uintptr_t word;
+            memcpy(&word, static_cast<const char *>(call->args[i]) + at, sizeof word);
+            int owner = iq__heap_device(word);
+            if (owner < 0 || owner == iq__device) continue;
+            iq__find("%s: an argument points to memory of device %d, the kernel runs on device %d",
+                     call->name, owner, iq__device);
+            return IQ_CUDA_ILLEGAL_ADDRESS;
+        }
+    return IQ_CUDA_OK;
+}
+
 int iq_shim_launch(const struct iq_shim_call *call, void *stream)
 {
     ENTER(launch);
     int code = iq__grid_check(call);
+    if (!code && stream && iq__stream_device(stream) != iq__device) code = IQ_CUDA_INVALID_HANDLE;
+    if (!code) code = own_memory(call);
     if (!code) code = iq__stacks_open();
     if (!code) code = iq__shared_map();
     if (code) return leave(code);
@@ -226,8 +264,11 @@ static int capture_begin(void *stream)
 static int capture_end(void *stream, void **graph)
 {
     *graph = NULL;
-    ENTER(capture_end);
-    return leave(iq__capture_end(stream, graph));
+    std::lock_guard<std::mutex> hold(lock);
+    int entered = enter(IQ__CALL_capture_end);
+    if (!entered) return leave(iq__capture_end(stream, graph));
+    iq__captures_drop();
+    return entered;
 }
 
 static int graph_instantiate(void **exec, void *graph)
@@ -263,6 +304,38 @@ static int last_error(void)
     return code;
 }
 
+static int event_create(void **out)
+{
+    *out = NULL;
+    ENTER(event_create);
+    return leave(iq__event_create(out));
+}
+
+static int event_destroy(void *event)
+{
+    ENTER(event_destroy);
+    return leave(iq__event_destroy(event));
+}
+
+static int event_record(void *event, void *stream)
+{
+    ENTER(event_record);
+    return leave(iq__event_record(event, stream));
+}
+
+static int stream_wait(void *stream, void *event)
+{
+    ENTER(stream_wait);
+    return leave(iq__stream_wait(stream, event));
+}
+
+static int stream_capturing(void *stream, int *capturing)
+{
+    *capturing = 0;
+    ENTER(stream_capturing);
+    return leave(iq__stream_is_capturing(stream, capturing));
+}
+
 static const struct {
     int code;
     const char *name, *text;
@@ -280,6 +353,15 @@ static const struct {
     {IQ_CUDA_LAUNCH_FAILED, "cudaErrorLaunchFailure", "unspecified launch failure"},
     {IQ_CUDA_CAPTURE_UNSUPPORTED, "cudaErrorStreamCaptureUnsupported",
      "operation not permitted when stream is capturing"},
+    {IQ_CUDA_CAPTURE_MERGE, "cudaErrorStreamCaptureMerge",
+     "operation would result in a merge of separate capture sequences"},
+    {IQ_CUDA_CAPTURE_UNMATCHED, "cudaErrorStreamCaptureUnmatched",
+     "capture was not ended in the same stream"},
+    {IQ_CUDA_CAPTURE_UNJOINED, "cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work"},
+    {IQ_CUDA_CAPTURE_ISOLATION, "cudaErrorStreamCaptureIsolation",
+     "dependency created on uncaptured work in another stream"},
+    {IQ_CUDA_CAPTURED_EVENT, "cudaErrorCapturedEvent",
+     "operation not permitted on an event last recorded in a capturing stream"},
 };
 
 static const char *error_name(int code)
@@ -291,7 +373,8 @@ static const char *error_name(int code)
 
 static const char *error_detail(int code)
 {
-    if (iq_cuda_is_sticky(code) && iq_shim_findings()) return iq_shim_report();
+    bool told = iq_cuda_is_sticky(code) || code == settings_code;
+    if (code && told && iq_shim_findings()) return iq_shim_report();
     for (const auto &e : errors)
         if (e.code == code) return e.text;
     return "planned by a drill";
@@ -300,10 +383,11 @@ static const char *error_detail(int code)
 const struct iq_cuda_api *iq_cuda_shim_api(void)
 {
     static const struct iq_cuda_api api = {
-        "cuda-shim",       error_name,    error_detail,  device_count, device_use,    device_describe,
-        memory_free,       device_malloc, device_free,   host_malloc,  host_free,     stream_create,
-        stream_destroy,    stream_sync,   memcpy_async,  memset_async, capture_begin, capture_end,
-        graph_instantiate, graph_launch,  graph_destroy, exec_destroy, last_error,
+        "cuda-shim",       error_name,    error_detail,  device_count, device_use,       device_describe,
+        memory_free,       device_malloc, device_free,   host_malloc,  host_free,        stream_create,
+        stream_destroy,    stream_sync,   memcpy_async,  memset_async, capture_begin,    capture_end,
+        graph_instantiate, graph_launch,  graph_destroy, exec_destroy, last_error,       device_current,
+        event_create,      event_destroy, event_record,  stream_wait,  stream_capturing,
     };
     return &api;
 }

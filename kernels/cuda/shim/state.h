@@ -79,6 +79,9 @@ uint64_t iq__heap_used(void);
 uint64_t iq__heap_limit(void); /* 0: none */
 /* Whether all of it is inside one live allocation; else -1 and text says, or 0: not device memory at all. */
 int iq__heap_locate(uintptr_t address, size_t bytes, char *text, size_t text_bytes);
+/* The device that a live allocation at this address belongs to; -1: it's no device memory. */
+int iq__heap_device(uintptr_t address);
+extern thread_local int iq__device; /* the one in use */
 void iq__heap_unlock(void);
 void iq__heap_lock(void); /* where iq_shim_lock is on */
 
