@@ -13,6 +13,7 @@ case ${1:-} in release | asan | tsan)
 esac
 setup_packages
 setup_build "$preset" all
+sed -n 's/^-- CUDA: /set-up: CUDA: /p' "$root/build/$preset/configure.log" >&2
 inquest=$root/build/$preset/harness/inquest
 "$inquest" doctor --optional >&2
 if [ ! "${IQ_TEST_MODEL:-}" ]; then

@@ -1,8 +1,8 @@
 /* What plans are written from: the records of variants, and the vocabulary of triggers. */
 #include "harness/cli/commands.h"
 
-#include "faults/families.h"
 #include "faults/trigger.h"
+#include "harness/plan/variants.h"
 #include "kernels/base/json.h"
 
 #include <string.h>
@@ -19,12 +19,6 @@ static void key_str(struct iq_jw *w, const char *key, const char *text)
 {
     iq_jw_key(w, key);
     iq_jw_str(w, text);
-}
-
-static int register_all(struct iq_err *err)
-{
-    IQ_TRY(iq_kernels_register(err));
-    return iq_faults_register(err);
 }
 
 /* The next variant that is listed: wrong ones and benign ones, which say what they are. */
@@ -54,7 +48,7 @@ static int list(struct iq_call *call, struct iq_err *err)
     struct iq_jw w = IQ_JW(&text);
     const struct iq_variant *v;
     bool json = iq_arg_on(call, "json");
-    IQ_TRY(register_all(err));
+    IQ_TRY(iq_variants_register(err));
     if (json) iq_jw_begin(&w, '[');
     for (size_t at = 0; (v = next(&at));) {
         if (!json) {
@@ -129,7 +123,7 @@ static int show(struct iq_call *call, struct iq_err *err)
     struct iq_buf text = IQ_BUF(1 << 20);
     const struct iq_variant *v;
     size_t n = 0;
-    IQ_TRY(register_all(err));
+    IQ_TRY(iq_variants_register(err));
     for (size_t at = 0; n < LISTED && (v = next(&at)) && strcmp(v->name, call->operands[0]);)
         known[n++] = v->name;
     known[n] = NULL;
@@ -144,7 +138,7 @@ static int show(struct iq_call *call, struct iq_err *err)
 static void words(struct iq_buf *b)
 {
     const struct iq_variant *v;
-    if (register_all(NULL) != IQ_OK) return;
+    if (iq_variants_register(NULL) != IQ_OK) return;
     for (size_t at = 0; (v = next(&at));) iq_buf_printf(b, "%s ", v->name);
 }
 

@@ -1,8 +1,8 @@
 #include "harness/cli/commands.h"
 #include "harness/model/known.h"
-
 #include "harness/plan/prompts.h"
 #include "harness/plan/settings.h"
+#include "harness/plan/variants.h"
 
 #include <errno.h>
 #include <math.h>
@@ -101,7 +101,7 @@ static int run(struct iq_call *call, struct iq_err *err)
     iq_settings_init(&s);
     iq_settings_args(call, &s);
     iq_settings_model(&s, &o);
-    IQ_TRY(iq_kernels_register(err));
+    IQ_TRY(iq_variants_register(err));
     IQ_TRY(iq_model_resolve(call->operands[0], path, err));
     IQ_TRY(iq_model_open(path, &o, &m, err));
     int status = run_with(call, m, &s, err);

@@ -136,6 +136,13 @@ static int on_line(void *self, const char *text)
     return status;
 }
 
+static int on_libraries(void *self, const char *json)
+{
+    (void)self;
+    iq_say("libraries %s", json);
+    return IQ_OK;
+}
+
 static int on_trajectory(void *self, const char *json)
 {
     struct job *j = self;
@@ -201,8 +208,11 @@ static int record(struct job *j, const struct iq_trial_events *events, struct iq
 static int run(struct iq_call *call, struct iq_err *err)
 {
     struct job j = {.call = call};
-    struct iq_trial_events events = {
-        .self = &j, .begin = on_begin, .line = on_line, .trajectory = on_trajectory};
+    struct iq_trial_events events = {.self = &j,
+                                     .begin = on_begin,
+                                     .line = on_line,
+                                     .trajectory = on_trajectory,
+                                     .libraries = on_libraries};
     int status = gather(&j, err);
     if (status == IQ_OK && !(j.fired = calloc(j.plan.n + 1, sizeof *j.fired)))
         status = iq_fail(err, IQ_MEMORY, "no memory for %zu faults", j.plan.n);

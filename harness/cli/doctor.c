@@ -1,8 +1,7 @@
 #define _GNU_SOURCE
-#include "harness/cli/doctor.h"
-
 #include "harness/bench/peak.h"
 #include "harness/bench/sysfile.h"
+#include "harness/cli/doctor_look.h"
 #include "harness/cli/version.h"
 #include "harness/model/child.h"
 #include "harness/model/known.h"
@@ -10,32 +9,16 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <cjson/cJSON.h>
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <lmdb.h>
 #include <openssl/crypto.h>
 #include <pcre2.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <utf8proc.h>
 #include <xxhash.h>
-
-#define SAY(r, ...) snprintf((r)->detail, sizeof(r)->detail, __VA_ARGS__)
-
-static void missing(struct iq_part_report *r, const char *remedy)
-{
-    r->state = IQ_PART_MISSING;
-    r->remedy = remedy;
-}
-
-static void number(struct iq_part_report *r, const char *name, double value)
-{
-    r->value_name = name;
-    r->value = value;
-}
 
 static void look_version(struct iq_part_report *r) { SAY(r, "inquest %s", IQ_VERSION); }
 static void look_build(struct iq_part_report *r) { SAY(r, "%s", IQ_BUILD_FLAGS); }
@@ -175,7 +158,7 @@ static void look_utf8proc(struct iq_part_report *r)
 }
 
 /* Runs a line of Python away from the caller's folder, whose files could shadow modules. */
-static bool python(struct iq_part_report *r, const char *const *argv)
+bool iq__look_python(struct iq_part_report *r, const char *const *argv)
 {
     struct iq_child_spec spec = {.argv = argv, .cwd = "/", .timeout_ms = 20000};
     struct iq_child_result result = {.out = IQ_BUF(4096)};
@@ -188,7 +171,7 @@ static bool python(struct iq_part_report *r, const char *const *argv)
 static void look_pip(struct iq_part_report *r)
 {
     const char *argv[] = {"python3", "-m", "pip", "--version", NULL};
-    if (python(r, argv)) return;
+    if (iq__look_python(r, argv)) return;
     SAY(r, "`inquest model fetch` needs python3 with pip");
     missing(r, "apt-get install python3-pip");
 }
@@ -196,7 +179,7 @@ static void look_pip(struct iq_part_report *r)
 static void look_jinja2(struct iq_part_report *r)
 {
     const char *argv[] = {"python3", "-c", "import jinja2; print('jinja2', jinja2.__version__)", NULL};
-    if (python(r, argv)) return;
+    if (iq__look_python(r, argv)) return;
     SAY(r, "chat templates outside the ChatML family need it; without it use --raw");
     missing(r, "apt-get install python3-jinja2");
 }
@@ -229,56 +212,6 @@ static void look_model(struct iq_part_report *r)
                               : "");
     if (!status) return;
     missing(r, "inquest model fetch smollm2");
-}
-
-/* A library of an optional part: opened, never linked, so that inquest starts where it is missing. */
-static void *open_library(struct iq_part_report *r, const char *name, const char *remedy)
-{
-    void *lib = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-    if (!lib) {
-        SAY(r, "%s not found", name);
-        missing(r, remedy);
-    }
-    return lib;
-}
-
-static void look_cuda(struct iq_part_report *r)
-{
-    void *lib = open_library(r, "libcuda.so.1", "install NVIDIA's driver; needed only for GPUs");
-    if (!lib) return;
-    int (*init)(unsigned) = (int (*)(unsigned))dlsym(lib, "cuInit");
-    int (*version)(int *) = (int (*)(int *))dlsym(lib, "cuDriverGetVersion");
-    int (*count)(int *) = (int (*)(int *))dlsym(lib, "cuDeviceGetCount");
-    int v = 0, n = 0, failed = !init || !version || !count || init(0) || version(&v) || count(&n);
-    SAY(r, "driver for CUDA %d.%d, %d device%s", v / 1000, v % 1000 / 10, n, n == 1 ? "" : "s");
-    number(r, "devices", n);
-    if (failed || !n) missing(r, "the driver is there but shows no device; see nvidia-smi");
-}
-
-static void look_nvcc(struct iq_part_report *r)
-{
-    char list[8192], file[8300];
-    const char *path = getenv("PATH");
-    snprintf(list, sizeof list, "%s:/usr/local/cuda/bin", path ? path : "");
-    char *save = NULL;
-    for (char *dir = strtok_r(list, ":", &save); dir; dir = strtok_r(NULL, ":", &save)) {
-        snprintf(file, sizeof file, "%s/nvcc", dir);
-        if (access(file, X_OK)) continue;
-        SAY(r, "%.318s", file);
-        return;
-    }
-    SAY(r, "nvcc is not on PATH");
-    missing(r, "install the CUDA toolkit; needed only to build GPU kernels");
-}
-
-static void look_nccl(struct iq_part_report *r)
-{
-    void *lib = open_library(r, "libnccl.so.2", "install NCCL; needed only for collectives between GPUs");
-    if (!lib) return;
-    int (*version)(int *) = (int (*)(int *))dlsym(lib, "ncclGetVersion");
-    int v = 0;
-    if (version) version(&v);
-    SAY(r, "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
 }
 
 enum { CAP_SYS_ADMIN_BIT = 21 };
@@ -317,9 +250,12 @@ const struct iq_part iq_parts[] = {
     {"cache", IQ_PART_MODEL, look_cache},
     {"smollm2", IQ_PART_MODEL, look_model},
     {"jinja2", IQ_PART_OPTIONAL, look_jinja2},
-    {"CUDA", IQ_PART_OPTIONAL, look_cuda},
-    {"nvcc", IQ_PART_OPTIONAL, look_nvcc},
-    {"NCCL", IQ_PART_OPTIONAL, look_nccl},
+    {"CUDA driver", IQ_PART_OPTIONAL, iq__look_driver},
+    {"GPU", IQ_PART_OPTIONAL, iq__look_gpu},
+    {"CUDA toolkit", IQ_PART_OPTIONAL, iq__look_toolkit},
+    {"cuBLAS", IQ_PART_OPTIONAL, iq__look_cublas},
+    {"NCCL", IQ_PART_OPTIONAL, iq__look_nccl},
+    {"GPU memcheck", IQ_PART_OPTIONAL, iq__look_memcheck},
     {"BPF", IQ_PART_OPTIONAL, look_bpf},
     {0},
 };

@@ -1,6 +1,7 @@
 #include "harness/incidents/predict.h"
 
-#include "faults/families.h"
+#include "harness/plan/variants.h"
+#include "kernels/op.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,8 +74,7 @@ static int read_ops(const cJSON *v, const char *where, struct iq_err *err)
 
 static int read_variant(const cJSON *v, const char *where, struct iq_err *err)
 {
-    IQ_TRY(iq_kernels_register(err));
-    IQ_TRY(iq_faults_register(err));
+    IQ_TRY(iq_variants_register(err));
     return read_word(v, where, variant_word, err);
 }
 

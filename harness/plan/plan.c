@@ -1,9 +1,10 @@
 #include "harness/plan/plan.h"
 
-#include "faults/families.h"
+#include "harness/plan/variants.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FAULTS_MAX = 256 };
 #define FILE_MAX ((size_t)4 << 20)
@@ -34,8 +35,7 @@ int iq_plan_parse(const cJSON *json, const char *where, struct iq_plan *out, str
     struct iq_settings scratch;
     char at[512];
     *out = (struct iq_plan){0};
-    IQ_TRY(iq_kernels_register(err));
-    IQ_TRY(iq_faults_register(err));
+    IQ_TRY(iq_variants_register(err));
     IQ_TRY(iq_json_known(json, known, where, err));
     IQ_TRY(iq_json_u64_opt(json, "seed", 0, (uint64_t)1 << 53, where, &out->seed, err));
     const cJSON *engine = cJSON_GetObjectItemCaseSensitive(json, "engine");
@@ -55,6 +55,23 @@ int iq_plan_load(const char *path, struct iq_plan *out, struct iq_settings *sett
     int status = iq_plan_parse(json, path, out, settings, err);
     iq_json_free(json);
     return status;
+}
+
+int iq_plan_check_device(const struct iq_plan *p, const struct iq_settings *s, struct iq_err *err)
+{
+    struct iq_engine_config c;
+    iq_settings_engine(s, &c);
+    for (size_t i = 0; i < p->n; i++) {
+        const struct iq_fault *f = &p->fault[i];
+        const struct iq_kind *kind = f->op == IQ_OP_NONE ? f->kind : iq_op_kind((enum iq_op_id)f->op);
+        bool device = strcmp(c.device, "cpu") && iq_variant_find(kind->name, "cuda");
+        const char *needs = device ? "cpu" : "cuda"; /* the variants that can't run there */
+        if (iq_fault_is_workaround(f) || strcmp(f->variant->device, needs)) continue;
+        return iq_fail(err, IQ_UNSUPPORTED,
+                       "fault %s: variant %s of %s runs only with --device %s; found --device %s", f->name,
+                       f->variant->name, kind->name, device ? "cpu" : "cuda or cuda-shim", c.device);
+    }
+    return IQ_OK;
 }
 
 void iq_plan_free(struct iq_plan *p)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 static const char *const isas[] = {"best", "scalar", "avx2", "avx512", NULL};
+static const char *const devices[] = {"cpu", "cuda", "cuda-shim", NULL};
 static const char *const dtypes[] = {"f32", "bf16", "f16", NULL};
 static const char *const products[] = {"ieee",
 #define X(id, name, ...) name,
@@ -42,6 +43,7 @@ static const struct setting {
     S(captured, "captured", booleans, 0, 0),
     S(arrivals, "arrivals", NULL, 0, 1e9),
     S(seed, "arrival-seed", NULL, 0, 4294967295.0),
+    S(device, "device", devices, 0, 0),
     S(isa, "isa", isas, 0, 0),
     S(dtype, "dtype", dtypes, 0, 0),
     S(products, "products", products, 0, 0),
@@ -160,6 +162,7 @@ void iq_settings_engine(const struct iq_settings *s, struct iq_engine_config *c)
                                    .prefix_cache = s->prefix_cache,
                                    .captured = s->captured,
                                    .act = (enum iq_act)s->dtype,
+                                   .device = devices[s->device],
                                    .isa = s->isa ? isas[s->isa] : NULL,
                                    .products = s->products ? products[s->products] : NULL,
                                    .level = (enum iq_level)s->level,

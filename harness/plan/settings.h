@@ -11,9 +11,9 @@ struct iq_settings {
     uint32_t threads, tp, batch, chunk, kv_blocks, prefix_min, logits, positions;
     /* Requests per 1,000 seconds of virtual time, as a seeded Poisson process; 0: all at once. */
     uint32_t arrivals;
-    uint32_t seed;                        /* of the arrivals */
-    uint32_t prefix_cache, captured;      /* booleans */
-    uint32_t isa, dtype, products, level; /* indices of words */
+    uint32_t seed;                                /* of the arrivals */
+    uint32_t prefix_cache, captured;              /* booleans */
+    uint32_t device, isa, dtype, products, level; /* indices of words */
 };
 
 #define IQ_PRODUCTS_CHOICE(id, name, ...) "|" name
@@ -38,6 +38,11 @@ struct iq_settings {
          .lo = 0,                                                                                            \
          .hi = 1048576,                                                                                      \
          .help = "most prompt tokens of a request in a step; 0: whole prompts (default 0)"},                 \
+        {.name = "device",                                                                                   \
+         .type = IQ_FLAG_CHOICE,                                                                             \
+         .meta = "cpu|cuda|cuda-shim",                                                                       \
+         .help = "where ops run: here, on the first GPU, or the GPU's kernels as fibers here, which is "     \
+                 "slow; the bits are the same (default cpu)"},                                               \
         {.name = "isa",                                                                                      \
          .type = IQ_FLAG_CHOICE,                                                                             \
          .meta = "scalar|avx2|avx512",                                                                       \

@@ -1,5 +1,6 @@
 #include "harness/trial/judge.h"
 
+#include "harness/plan/variants.h"
 #include "kernels/arith.h"
 #include "kernels/vitro.h"
 
@@ -38,7 +39,7 @@ int iq_judge_open(const char *manifest, size_t len, struct iq_judge *j, struct i
 {
     cJSON *json;
     *j = (struct iq_judge){0};
-    IQ_TRY(iq_kernels_register(err));
+    IQ_TRY(iq_variants_register(err));
     IQ_TRY(iq_json_parse(manifest, len, "manifest", &json, err));
     int status = read_manifest(json, j, err);
     iq_json_free(json);
@@ -140,7 +141,8 @@ int iq_judge_suspect(void *ctx, const struct iq_suspect *s, struct iq_vitro_resu
         variant = j->plan.fault[s->fault].variant;
         params = j->plan.fault[s->fault].params;
     }
-    if (!variant || !shape_of(j, s, &shape)) return IQ_UNSUPPORTED;
+    /* A device does not outlive a fork, and who judges forks trials: what has a form for the host is judged in that form. */
+    if (!variant || !strcmp(variant->device, "cuda") || !shape_of(j, s, &shape)) return IQ_UNSUPPORTED;
     int status = iq_vitro(&x, variant, params, &shape, 1, &report, err);
     iq_exec_close(&x);
     if (status != IQ_OK) return status == IQ_SHAPE ? IQ_UNSUPPORTED : status;

@@ -3,6 +3,7 @@
 
 #include "harness/cli/version.h"
 #include "kernels/base/sha256.h"
+#include "kernels/cuda/device.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,8 +47,6 @@ static void write_model(const struct iq_manifest_parts *m, struct iq_jw *w)
 /* The variant of each kind that golden runs on this machine; the plan says what strikes on top. */
 static void write_variants(const struct iq_manifest_parts *m, struct iq_jw *w)
 {
-    struct iq_engine_config c;
-    iq_settings_engine(m->settings, &c);
     iq_jw_key(w, "variants");
     iq_jw_begin(w, '{');
     for (int op = 0; op < IQ_OPS; op++) {
@@ -56,10 +55,7 @@ static void write_variants(const struct iq_manifest_parts *m, struct iq_jw *w)
         for (int before = 0; before < op; before++)
             seen |= !strcmp(iq_op_kind((enum iq_op_id)before)->name, kind);
         if (seen) continue;
-        const struct iq_variant *v = c.products && !strcmp(kind, "matmul")
-                                         ? iq_variant_products(c.products, c.isa)
-                                         : iq_variant_golden(kind, c.isa);
-        str(w, kind, v->name);
+        str(w, kind, iq_engine_variant(m->engine, (enum iq_op_id)op)->name);
     }
     iq_jw_end(w, '}');
 }
@@ -80,7 +76,22 @@ static void cpu_name(char *out, size_t size)
     if (f) fclose(f);
 }
 
-static void write_machine(struct iq_jw *w)
+static void write_device(const struct iq_cuda *c, struct iq_jw *w)
+{
+    const struct iq_cuda_device *d = &c->what;
+    char version[24];
+    iq_jw_key(w, "device");
+    iq_jw_begin(w, '{');
+    str(w, "backend", c->api->name);
+    str(w, "name", d->name);
+    snprintf(version, sizeof version, "%d.%d", d->major, d->minor);
+    str(w, "capability", version);
+    iq_jw_key(w, "driver"), iq_jw_u64(w, (uint64_t)d->driver_version);
+    iq_jw_key(w, "runtime"), iq_jw_u64(w, (uint64_t)d->runtime_version);
+    iq_jw_end(w, '}');
+}
+
+static void write_machine(const struct iq_cuda *device, struct iq_jw *w)
 {
     struct utsname u;
     char cpu[256], binary[IQ_SHA256_HEX];
@@ -90,6 +101,7 @@ static void write_machine(struct iq_jw *w)
     iq_jw_begin(w, '{');
     str(w, "cpu", cpu);
     if (!uname(&u)) str(w, "kernel", u.release);
+    if (device) write_device(device, w);
     iq_jw_end(w, '}');
     iq_jw_key(w, "build");
     iq_jw_begin(w, '{');
@@ -114,7 +126,7 @@ int iq_manifest_write(const struct iq_manifest_parts *m, struct iq_buf *out, str
     if (m->plan) iq_jw_key(&w, "plan"), iq_plan_write(m->plan, &w);
     if (m->golden) str(&w, "golden", m->golden);
     if (m->trajectory) str(&w, "trajectory", m->trajectory);
-    write_machine(&w);
+    write_machine(iq_engine_device(m->engine), &w);
     iq_jw_end(&w, '}');
     return out->failed ? iq_fail(err, IQ_MEMORY, "no memory for the manifest") : IQ_OK;
 }

@@ -41,11 +41,12 @@ static int on_progress(void *self, const struct iq_wire_progress *p)
     return e->progress ? e->progress(e->self, p) : IQ_OK;
 }
 
-/* Notes are lines for the user; one that starts with a byte 1 is the trajectory. */
+/* Notes are lines for the user; those that start with a mark are something else. */
 static int on_note(void *self, const char *text)
 {
     const struct iq_trial_events *e = ((struct coordinator *)self)->events;
     if (text[0] == IQ__TRAJECTORY_MARK) return e->trajectory ? e->trajectory(e->self, text + 1) : IQ_OK;
+    if (text[0] == IQ__LIBRARIES_MARK) return e->libraries ? e->libraries(e->self, text + 1) : IQ_OK;
     return e->line ? e->line(e->self, text) : IQ_OK;
 }
 

@@ -36,6 +36,8 @@ struct iq_trial_events {
     int (*progress)(void *self, const struct iq_wire_progress *);
     int (*line)(void *self, const char *text);
     int (*trajectory)(void *self, const char *json);
+    int (*libraries)(void *self,
+                     const char *json); /* what cuBLAS and the like chose; only where they took part */
 };
 
 int iq_trial_run(const struct iq_trial *, const struct iq_trial_events *, struct iq_err *err);

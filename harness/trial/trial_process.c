@@ -1,5 +1,6 @@
 #include "harness/trial/trial_process.h"
 
+#include "harness/plan/variants.h"
 #include "harness/report/request_line.h"
 #include "harness/trial/manifest.h"
 
@@ -135,6 +136,26 @@ static int begin(struct trial *t, struct iq_err *err)
     return kept ? open_engine(t, err) : IQ_OK;
 }
 
+/* JSON to the coordinator: the trajectory, or what libraries chose, if anything. */
+static int note(struct trial *t, char mark, struct iq_err *err)
+{
+    struct iq_buf text = IQ_BUF(IQ_WIRE_NOTE - 2);
+    struct iq_jw w = IQ_JW(&text);
+    int status = IQ_OK;
+    iq_buf_put(&text, &mark, 1);
+    if (mark == IQ__LIBRARIES_MARK)
+        iq_engine_libraries(t->engine, &w);
+    else
+        status = iq_engine_trajectory(t->engine, &w);
+    bool empty = mark == IQ__LIBRARIES_MARK && text.len <= sizeof "{}";
+    if (status == IQ_OK && !empty) status = text.failed ? IQ_LIMIT : iq_wire_note(t->wire, text.data);
+    iq_buf_free(&text);
+    return status == IQ_OK
+               ? IQ_OK
+               : iq_fail(err, status, "%s too long to be kept",
+                         mark == IQ__LIBRARIES_MARK ? "what libraries chose is" : "the trajectory is");
+}
+
 static int run_steps(struct trial *t, struct iq_err *err)
 {
     uint32_t total = t->n + t->ended;
@@ -148,21 +169,15 @@ static int run_steps(struct trial *t, struct iq_err *err)
             .requests = t->ended, .requests_total = total, .tokens = s->tokens, .step = s->steps};
         IQ_TRY(iq_wire_progress(t->wire, &p));
     }
-    if (!t->spec->want_trajectory) return IQ_OK;
-    struct iq_buf text = IQ_BUF(IQ_WIRE_NOTE - 2);
-    struct iq_jw w = IQ_JW(&text);
-    iq_buf_printf(&text, "%c", IQ__TRAJECTORY_MARK);
-    int status = iq_engine_trajectory(t->engine, &w);
-    if (status == IQ_OK) status = text.failed ? IQ_LIMIT : iq_wire_note(t->wire, text.data);
-    iq_buf_free(&text);
-    return status == IQ_OK ? IQ_OK : iq_fail(err, status, "the trajectory is too long to be kept");
+    IQ_TRY(note(t, IQ__LIBRARIES_MARK, err));
+    return t->spec->want_trajectory ? note(t, IQ__TRAJECTORY_MARK, err) : IQ_OK;
 }
 
 static int run(struct trial *t, struct iq_err *err)
 {
     const struct iq_trial *spec = t->spec;
     struct iq_model_options o;
-    IQ_TRY(iq_kernels_register(err));
+    IQ_TRY(iq_variants_register(err));
     iq_settings_model(&spec->settings, &o);
     IQ_TRY(iq_model_open(spec->model, &o, &t->model, err));
     if (spec->model_sha256 && strcmp(spec->model_sha256, t->model->sha256))
@@ -176,6 +191,7 @@ static int run(struct trial *t, struct iq_err *err)
     memcpy(t->request, spec->prompts->request, t->n * sizeof *t->request);
     iq_settings_arrivals(&spec->settings, t->request, t->n);
     if (spec->plan && spec->plan->n) {
+        IQ_TRY(iq_plan_check_device(spec->plan, &spec->settings, err));
         IQ_TRY(iq_faultset_open(spec->plan->fault, spec->plan->n, spec->plan->seed, &t->faults, err));
         iq_faultset_selector(t->faults, &t->selector);
     }

@@ -9,6 +9,9 @@ int iq_cuda_is_sticky(int code)
     return 0;
 }
 
+/* Of cudaError_t, what only advice asks for. */
+enum { CALL_NEEDS_DRIVER = 36, NO_IMAGE = 209, NEWER_PTX = 222, DRIVER_MISMATCH = 803, NOT_COMPATIBLE = 804 };
+
 int iq_cuda_check(const struct iq_cuda_api *api, int code, const char *what, struct iq_err *err)
 {
     if (code == IQ_CUDA_OK) return IQ_OK;
@@ -20,7 +23,11 @@ int iq_cuda_check(const struct iq_cuda_api *api, int code, const char *what, str
     } else if (code == IQ_CUDA_NO_MEMORY) {
         status = IQ_MEMORY;
         advice = "fewer KV blocks or a smaller batch need less device memory";
-    } else if (code == IQ_CUDA_OLD_DRIVER) {
+    } else if (code == NO_IMAGE || code == NEWER_PTX) {
+        status = IQ_UNSUPPORTED;
+        advice = "this build has no code for this GPU, see `inquest doctor`; or use --device cpu";
+    } else if (code == IQ_CUDA_OLD_DRIVER || code == CALL_NEEDS_DRIVER || code == DRIVER_MISMATCH ||
+               code == NOT_COMPATIBLE) {
         status = IQ_UNSUPPORTED;
         advice = "install a driver for this CUDA version, or use --device cpu";
     } else if (code == IQ_CUDA_NO_DEVICE || code == IQ_CUDA_INVALID_DEVICE) {

@@ -35,7 +35,12 @@ enum iq_cuda_code {
     IQ_CUDA_INVALID_HANDLE = 400,
     IQ_CUDA_ILLEGAL_ADDRESS = 700,
     IQ_CUDA_LAUNCH_FAILED = 719,
-    IQ_CUDA_CAPTURE_UNSUPPORTED = 900
+    IQ_CUDA_CAPTURE_UNSUPPORTED = 900,
+    IQ_CUDA_CAPTURE_MERGE = 902,
+    IQ_CUDA_CAPTURE_UNMATCHED = 903,
+    IQ_CUDA_CAPTURE_UNJOINED = 904,
+    IQ_CUDA_CAPTURE_ISOLATION = 905,
+    IQ_CUDA_CAPTURED_EVENT = 907
 };
 
 enum iq_cuda_copy { IQ_CUDA_TO_DEVICE = 1, IQ_CUDA_TO_HOST = 2, IQ_CUDA_ON_DEVICE = 3 };
@@ -47,10 +52,16 @@ struct iq_cuda_device {
     uint64_t memory_bytes;
 };
 
-/* X(name, parameters). Streams, graphs and executable graphs are opaque. The stream NULL is the default
- * one, and no stream waits for another.
+/* X(name, parameters). Streams, events, graphs and executable graphs are opaque. The stream NULL is the default
+ * one; no stream waits for another but by stream_wait. Memory, streams and events belong to the device that is in use
+ * (device_use, a setting of the thread) when they are made; a kernel runs on the device in use, which must be its
+ * stream's. Copies may go between devices, on a stream of any.
  *   malloc            device memory, aligned to at least 16; 0 bytes are an error
  *   host_malloc       page-locked host memory: copies from and to it are truly asynchronous
+ *   event_record      marks what the stream holds so far; the event and the stream are of one device
+ *   stream_wait       what is queued on the stream from here on waits for what the event marks, on whatever device;
+ *                     an event that was never recorded is not waited for. A stream that waits for an event of a
+ *                     capture joins it, and the stream that began the capture must wait for it before the end
  *   capture_begin     what is queued on the stream from here on goes into a graph; allocating and synchronizing fail
  *   graph_launch      queues all of it; parameters are those that were captured
  *   last_error        the last failure, which it forgets unless it is sticky */
@@ -74,7 +85,13 @@ struct iq_cuda_device {
     X(graph_launch, (void *exec, void *stream))                                                              \
     X(graph_destroy, (void *graph))                                                                          \
     X(exec_destroy, (void *exec))                                                                            \
-    X(last_error, (void))
+    X(last_error, (void))                                                                                    \
+    X(device_current, (int *ordinal))                                                                        \
+    X(event_create, (void **out))                                                                            \
+    X(event_destroy, (void *event))                                                                          \
+    X(event_record, (void *event, void *stream))                                                             \
+    X(stream_wait, (void *stream, void *event))                                                              \
+    X(stream_capturing, (void *stream, int *capturing))
 
 struct iq_cuda_api {
     const char *name;                      /* "cuda", "cuda-shim" */

@@ -15,6 +15,11 @@ SAME(IQ_CUDA_INVALID_HANDLE, cudaErrorInvalidResourceHandle);
 SAME(IQ_CUDA_ILLEGAL_ADDRESS, cudaErrorIllegalAddress);
 SAME(IQ_CUDA_LAUNCH_FAILED, cudaErrorLaunchFailure);
 SAME(IQ_CUDA_CAPTURE_UNSUPPORTED, cudaErrorStreamCaptureUnsupported);
+SAME(IQ_CUDA_CAPTURE_MERGE, cudaErrorStreamCaptureMerge);
+SAME(IQ_CUDA_CAPTURE_UNMATCHED, cudaErrorStreamCaptureUnmatched);
+SAME(IQ_CUDA_CAPTURE_UNJOINED, cudaErrorStreamCaptureUnjoined);
+SAME(IQ_CUDA_CAPTURE_ISOLATION, cudaErrorStreamCaptureIsolation);
+SAME(IQ_CUDA_CAPTURED_EVENT, cudaErrorCapturedEvent);
 SAME(IQ_CUDA_TO_DEVICE, cudaMemcpyHostToDevice);
 SAME(IQ_CUDA_TO_HOST, cudaMemcpyDeviceToHost);
 SAME(IQ_CUDA_ON_DEVICE, cudaMemcpyDeviceToDevice);
@@ -116,6 +121,39 @@ static int graph_destroy(void *graph) { return cudaGraphDestroy((cudaGraph_t)gra
 static int exec_destroy(void *exec) { return cudaGraphExecDestroy((cudaGraphExec_t)exec); }
 static int last_error(void) { return cudaGetLastError(); }
 
+static int device_current(int *ordinal)
+{
+    *ordinal = 0;
+    return cudaGetDevice(ordinal);
+}
+
+/* Without timing: the cheapest. */
+static int event_create(void **out)
+{
+    *out = NULL;
+    return cudaEventCreateWithFlags((cudaEvent_t *)out, cudaEventDisableTiming);
+}
+
+static int event_destroy(void *event) { return cudaEventDestroy((cudaEvent_t)event); }
+
+static int event_record(void *event, void *stream)
+{
+    return cudaEventRecord((cudaEvent_t)event, (cudaStream_t)stream);
+}
+
+static int stream_wait(void *stream, void *event)
+{
+    return cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)event, 0);
+}
+
+static int stream_capturing(void *stream, int *capturing)
+{
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaError_t e = cudaStreamIsCapturing((cudaStream_t)stream, &status);
+    *capturing = status != cudaStreamCaptureStatusNone;
+    return e;
+}
+
 const struct iq_cuda_api *iq_cuda_api(void)
 {
     static const struct iq_cuda_api api = {
@@ -123,7 +161,8 @@ const struct iq_cuda_api *iq_cuda_api(void)
         device_describe, memory_free,   device_malloc,  device_free,       host_malloc,
         host_free,       stream_create, stream_destroy, stream_sync,       memcpy_async,
         memset_async,    capture_begin, capture_end,    graph_instantiate, graph_launch,
-        graph_destroy,   exec_destroy,  last_error,
+        graph_destroy,   exec_destroy,  last_error,     device_current,    event_create,
+        event_destroy,   event_record,  stream_wait,    stream_capturing,
     };
     return &api;
 }

@@ -1,1 +1,1 @@
-"$INQUEST" doctor --optional | sed "s/^found  /missing/" | cut -c1-16
+"$INQUEST" doctor --optional | sed "s/^found  /missing/" | cut -c1-23 | sed "s/ *$//"
