@@ -59,9 +59,7 @@ static int run(const struct pass *p, enum iq_op_id op, uint32_t rank, const void
     int status = iq_dispatch(&p->f->exec, &site, args);
     unsigned long long step = p->b->step.step;
     if (status == IQ_OK) return IQ_OK;
-    if (op == IQ_OP_SAMPLE && status == IQ_NOT_FOUND)
-        return iq_fail(p->err, IQ_CRASHED, "step %llu: no token can be sampled: a row's logits are all NaN",
-                       step);
+    if (op == IQ_OP_SAMPLE && status == IQ_NOT_FOUND) return iq__forward_no_token(&p->b->step, p->err);
     if (p->layer == IQ_NO_LAYER)
         return iq_fail(p->err, status, "step %llu: %s failed: %s", step, iq_op_name(op), reason(p, status));
     return iq_fail(p->err, status, "step %llu: %s of layer %u, rank %u failed: %s", step, iq_op_name(op),

@@ -74,7 +74,7 @@ struct iq_forward {
     struct iq_row *predict_row; /* (max_predicts) */
     bool tempered;              /* the last pass sampled from got.tempered, not from got.logits */
     void *map, *device_map;     /* the host's arrays; the device's */
-    size_t map_bytes, inputs_bytes, results_bytes;
+    size_t map_bytes;
     struct iq_captured *captured;
     uint64_t graph_launches;
 };

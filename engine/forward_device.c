@@ -116,8 +116,7 @@ static int check_samples(const struct iq_forward *f, const struct iq_batch *b, s
 {
     for (uint32_t i = 0; i < b->predicts; i++)
         if (f->got.status[i] == IQ_NOT_FOUND)
-            return iq_fail(err, IQ_CRASHED, "step %llu: no token can be sampled: a row's logits are all NaN",
-                           (unsigned long long)b->step.step);
+            return iq__forward_no_token(&b->step, err);
         else if (f->got.status[i] != IQ_OK)
             return iq_fail(err, f->got.status[i], "step %llu: sample failed: %s",
                            (unsigned long long)b->step.step, iq_status_text(f->got.status[i]));

@@ -87,8 +87,8 @@ static char *past(char *base, size_t bytes) { return base ? base + bytes : NULL;
 static size_t lay_host(struct iq_forward *f, char *base)
 {
     size_t at = lay_rows(f, base);
-    at += f->inputs_bytes = lay_inputs(f, &f->in, past(base, at));
-    at += f->results_bytes = lay_results(f, &f->got, past(base, at));
+    at += lay_inputs(f, &f->in, past(base, at));
+    at += lay_results(f, &f->got, past(base, at));
     if (f->exec.cuda) return at;
     f->op_in = f->in;
     f->op_out = f->got;

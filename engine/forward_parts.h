@@ -12,6 +12,13 @@ struct iq__walk {
     bool temper; /* a row asks for a temperature that is neither 0 nor 1 */
 };
 
+/* That sampling found nothing to take in a row. Returns IQ_CRASHED. */
+static inline int iq__forward_no_token(const struct iq_step *step, struct iq_err *err)
+{
+    return iq_fail(err, IQ_CRASHED, "step %llu: no token can be sampled: a row's logits are all NaN",
+                   (unsigned long long)step->step);
+}
+
 /* Every op of the step in order: they run, or (on a device, planning) say what is watched. */
 int iq__forward_walk(struct iq_forward *, const struct iq__walk *, struct iq_err *);
 

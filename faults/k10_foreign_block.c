@@ -57,10 +57,8 @@ const struct iq_variant iq__k10_foreign_block = {
     .needs = "prefix hits: prompts that share their first 16 tokens or more, one after the other, with the "
              "prefix cache on and more than one block in it",
     .story = "A cached prefix is found under the right hash but the block that is attached belongs to "
-             "another history: "
-             "an old hash stayed on a block whose contents were rebuilt. Sources: vllm#49449 (block hash "
-             "kept after "
-             "streaming input), sglang#23020 (blocks reused too early).",
+             "another history: an old hash stayed on a block whose contents were rebuilt. Sources: "
+             "vllm#49449 (block hash kept after streaming input), sglang#23020 (blocks reused too early).",
     .expect =
         "prefix: a block that is handed out is not cached under the prompt's key; its keys and values differ "
         "from a computed prefix; without a hit nothing changes",

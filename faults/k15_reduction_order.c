@@ -49,11 +49,8 @@ const struct iq_variant iq__k15_reduction_order = {
     .what = "another order of the same sum: a benign control",
     .needs = "products whose K is larger than `unit`, and a `unit` that is not the contract's",
     .story = "Tile and split of a sum follow the shape of the batch, so a neighbour's prompt that grows by a "
-             "token "
-             "changes a victim's bits. Sources: vllm#51902 (tile choice at 9 to 10 tokens), vllm#48271 "
-             "(block size of a "
-             "norm by number of tokens). Not a fault.",
+             "token changes a victim's bits. Sources: vllm#51902 (tile choice at 9 to 10 tokens), vllm#48271 "
+             "(block size of a norm by number of tokens). Not a fault.",
     .expect = "matmul: other bits within the rounding bound of any order; equal bits on exact data; at most "
-              "near ties "
-              "flip",
+              "near ties flip",
 };

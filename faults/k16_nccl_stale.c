@@ -6,21 +6,17 @@
  * whatever is captured. A message larger than the mailbox goes in rounds of whole rows. */
 #include "faults/cuda/launch_faults.h"
 #include "faults/families.h"
-#include "faults/stale_rules.h"
+#include "faults/stale_rounds.h"
 #include "kernels/cuda/device.h"
 #include "kernels/nccl/nccl.h"
-
-#include <math.h>
-
-enum mode { STALE, TORN };
 
 struct params {
     double mode, peer, fraction, capture;
 };
 
 static const struct iq_param table[] = {
-    {"mode", "0: lines hold the call before; 1: the second half of a line does", STALE, STALE, TORN,
-     offsetof(struct params, mode)},
+    {"mode", "0: lines hold the call before; 1: the second half of a line does", IQ__STALE_WHOLE,
+     IQ__STALE_WHOLE, IQ__STALE_TORN, offsetof(struct params, mode)},
     {"peer", "the rank whose message is sent too early", 1, 1, 255, offsetof(struct params, peer)},
     {"fraction", "share of the peer's lines that are sent too early", 1, 0, 1,
      offsetof(struct params, fraction)},
@@ -54,7 +50,7 @@ static int message(void *self, struct iq_exec *x, uint32_t rank, float **message
 {
     const struct early *e = self;
     const struct params *p = e->params;
-    struct iq__stale_rule rule = {.late = (uint64_t)ceil(p->fraction * 0x1p32), .torn = p->mode == TORN};
+    struct iq__stale_rule rule = iq__stale_rule_of(p->fraction, p->mode);
     if (rank != (uint32_t)p->peer) return IQ_OK;
     IQ_TRY(deliver(e, x, rule, *message, elements));
     *message = e->state->mailbox;
@@ -92,14 +88,7 @@ static int run(struct iq_exec *x, const struct iq_site *site, const void *args, 
     uint32_t step = (uint32_t)((IQ__STALE_MAILBOX - IQ_NCCL_RANKS) / a->n);
     for (uint32_t r = 0; r < a->rows; r += step) {
         struct iq_piece piece[IQ_REDUCE_PIECES];
-        struct iq_all_reduce part = *a;
-        part.rows = a->rows - r < step ? a->rows - r : step;
-        part.y = a->y + r * a->ldy;
-        for (uint32_t i = 0; i < a->pieces && i < IQ_REDUCE_PIECES; i++) {
-            piece[i] = a->piece[i];
-            piece[i].x += r * piece[i].ldx;
-        }
-        part.piece = piece;
+        struct iq_all_reduce part = iq__stale_round(a, r, step, piece);
         IQ_TRY(iq_nccl_all_reduce(x, &part, &options, &hook));
     }
     return IQ_OK;
@@ -118,12 +107,9 @@ const struct iq_variant iq__k16_nccl_stale = {
     .what = "NCCL sums a rank's message of the call before, whole or torn by 128-byte lines",
     .needs = "--device cuda, NCCL, and a GPU for each of at least 2 ranks",
     .story = "A collective is launched before the data that it sends has been written: a fence or a wait "
-             "between the "
-             "streams is missing, or a line of 128 bytes is torn. The collective itself is right; what it "
-             "sums is not. "
-             "Sources: vllm#2760 (missing fence), nccl#596, NCCL notes 2.15.5, 2.18.3 and 2.28.7 (protocol "
-             "LL128).",
+             "between the streams is missing, or a line of 128 bytes is torn. The collective itself is "
+             "right; what it sums is not. Sources: vllm#2760 (missing fence), nccl#596, NCCL notes 2.15.5, "
+             "2.18.3 and 2.28.7 (protocol LL128).",
     .expect = "all_reduce: the output is not the sum of the pieces, by far more than any order of adding "
-              "explains; with "
-              "one rank nothing changes",
+              "explains; with one rank nothing changes",
 };

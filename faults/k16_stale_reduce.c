@@ -8,22 +8,19 @@
 #include "faults/beneath.h"
 #include "faults/cuda/launch_faults.h"
 #include "faults/families.h"
-#include "faults/stale_rules.h"
+#include "faults/stale_rounds.h"
 #include "kernels/cuda/device.h"
 #include "kernels/ops/reduce.h"
 
-#include <math.h>
 #include <stddef.h>
-
-enum mode { STALE, TORN };
 
 struct params {
     double mode, peer, fraction;
 };
 
 static const struct iq_param table[] = {
-    {"mode", "0: lines hold the call before; 1: the second half of a line does", STALE, STALE, TORN,
-     offsetof(struct params, mode)},
+    {"mode", "0: lines hold the call before; 1: the second half of a line does", IQ__STALE_WHOLE,
+     IQ__STALE_WHOLE, IQ__STALE_TORN, offsetof(struct params, mode)},
     {"peer", "the rank that is read too early; rank 0 is the reader itself", 1, 1, 255,
      offsetof(struct params, peer)},
     {"fraction", "share of the peer's lines that are read too early", 1, 0, 1,
@@ -94,7 +91,7 @@ static int reduce(struct iq_exec *x, const struct iq_site *site, const struct iq
                   const struct params *p, struct iq__stale_state *s)
 {
     static const struct iq__stale_rule landed = {0};
-    struct iq__stale_rule rule = {.late = (uint64_t)ceil(p->fraction * 0x1p32), .torn = p->mode == TORN};
+    struct iq__stale_rule rule = iq__stale_rule_of(p->fraction, p->mode);
     struct iq_piece piece[IQ_REDUCE_PIECES];
     struct iq_all_reduce read = *a;
     read.piece = piece;
@@ -114,14 +111,7 @@ static int run(struct iq_exec *x, const struct iq_site *site, const void *args, 
     uint32_t step = IQ__STALE_MAILBOX / (mine * a->n);
     for (uint32_t r = 0; r < a->rows; r += step) {
         struct iq_piece piece[IQ_REDUCE_PIECES];
-        struct iq_all_reduce part = *a;
-        part.rows = a->rows - r < step ? a->rows - r : step;
-        part.y = a->y + r * a->ldy;
-        for (uint32_t i = 0; i < a->pieces; i++) {
-            piece[i] = a->piece[i];
-            piece[i].x += r * piece[i].ldx;
-        }
-        part.piece = piece;
+        struct iq_all_reduce part = iq__stale_round(a, r, step, piece);
         IQ_TRY(reduce(x, site, &part, p, state));
     }
     return IQ_OK;
@@ -141,9 +131,8 @@ const struct iq_variant iq__k16_stale_reduce = {
     .needs = "--tp of more than `peer`: at least 2",
     .story =
         "A custom all-reduce reads a peer's partial sums before they have landed: a fence is missing between "
-        "data "
-        "and flag, or a line of 128 bytes is torn. Garbage at more than one rank only. Sources: vllm#2760 "
-        "(two-stage all-reduce), nccl#596, NCCL notes 2.15.5, 2.18.3 and 2.28.7 (protocol LL128).",
+        "data and flag, or a line of 128 bytes is torn. Garbage at more than one rank only. Sources: "
+        "vllm#2760 (two-stage all-reduce), nccl#596, NCCL notes 2.15.5, 2.18.3 and 2.28.7 (protocol LL128).",
     .expect =
         "all_reduce: the output is not the sum of the pieces, by far more than any order of adding explains; "
         "with one rank nothing changes",

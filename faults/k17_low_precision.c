@@ -77,8 +77,7 @@ const struct iq_variant iq__k17_low_precision = {
     .params_size = sizeof(struct params),
     .what = "activations are rounded to bfloat16 or less before the product",
     .story = "A product takes a lower-precision path for some shapes, as a heuristic or an autotuner chose: "
-             "activations "
-             "are rounded to bfloat16 or less before it. The mixed precision of "
+             "activations are rounded to bfloat16 or less before it. The mixed precision of "
              "anthropic.com/engineering/a-postmortem-of-three-recent-issues is its relative.",
     .expect =
         "matmul: the distance to the exact product exceeds what any order of float32 sums explains; exact "

@@ -55,8 +55,7 @@ const struct iq_variant iq__k18_k_tail = {
     .what = "the columns past the last whole tile of K are dropped",
     .needs = "a K that is larger than `tile` and no multiple of it; or a `drop` above 0",
     .story = "A small-batch or split-K product covers K in whole tiles and leaves the tail out: a small "
-             "error, only at "
-             "certain shapes. Sources: llama.cpp#5386 and #8311 (K not a multiple of 128), "
+             "error, only at certain shapes. Sources: llama.cpp#5386 and #8311 (K not a multiple of 128), "
              "facebookexperimental/triton#2767 (K tail dropped).",
     .expect =
         "matmul: the result misses the last columns' terms: unequal on exact data, far outside any rounding; "

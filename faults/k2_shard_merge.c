@@ -18,8 +18,7 @@ static const struct iq_param table[] = {
      offsetof(struct params, shards)},
     {"mistake",
      "0: the merge starts behind a shard's best; 1: ids get the offset of the shard before; 2: the odd shard "
-     "of a "
-     "pairwise tree is never merged",
+     "of a pairwise tree is never merged",
      IQ__K2_HEAD, IQ__K2_HEAD, IQ__K2_ODD, offsetof(struct params, mistake)},
     {"shard", "which shard suffers, by mistakes 0 and 1; -1: all but the first", -1, -1, SHARDS_MAX - 1,
      offsetof(struct params, shard)},
@@ -67,12 +66,11 @@ const struct iq_variant iq__k2_shard_merge = {
     .params_size = sizeof(struct params),
     .what = "merging the shards' lists loses a shard's best",
     .needs = "more than one shard: --tp of at least 2, or `shards` of at least 2",
-    .story = "The vocabulary is sorted in shards, and the merge of the shards' lists starts one behind a "
-             "list's head, "
-             "takes a neighbour's offset, or leaves the odd shard out: right on one shard, wrong in some "
-             "configurations. Sources: jax#19271 (a reduced axis over 8 devices: top-1 of k=1 smaller than "
-             "max of k=4); anthropic.com/engineering/a-postmortem-of-three-recent-issues (a sort over tens "
-             "of chips).",
+    .story =
+        "The vocabulary is sorted in shards, and the merge of the shards' lists starts one behind a list's "
+        "head, takes a neighbour's offset, or leaves the odd shard out: right on one shard, wrong in some "
+        "configurations. Sources: jax#19271 (a reduced axis over 8 devices: top-1 of k=1 smaller than max of "
+        "k=4); anthropic.com/engineering/a-postmortem-of-three-recent-issues (a sort over tens of chips).",
     .expect =
         "topk: the argmax is missing when its shard suffers, or ids name other logits than their values; "
         "with one shard nothing changes",

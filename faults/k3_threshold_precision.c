@@ -41,10 +41,8 @@ const struct iq_variant iq__k3_threshold_precision = {
     .params_size = sizeof(struct params),
     .what = "threshold in float32, candidates in bfloat16: the maximum can vanish",
     .story = "Probabilities were bfloat16 on a float32 vector unit, and the compiler may raise some ops to "
-             "float32 "
-             "(xla_allow_excess_precision): ops that had to agree on the maximum ran at different precision, "
-             "and the "
-             "most probable token was dropped where rounding had lowered it. Source: "
+             "float32 (xla_allow_excess_precision): ops that had to agree on the maximum ran at different "
+             "precision, and the most probable token was dropped where rounding had lowered it. Source: "
              "anthropic.com/engineering/a-postmortem-of-three-recent-issues (precision mismatch).",
     .expect =
         "topk: the argmax is missing where its bfloat16 rounding is below its float32 value, about half of "

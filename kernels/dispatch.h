@@ -2,9 +2,9 @@
  * is a load, a predicted branch and an indirect call. Nothing else in the engine knows that faults exist.
  *
  * Armed: golden's variant runs first, then each pick's variant on the same arguments; rows outside the pick's mask get
- * golden's bits back, and so does padding (rows of the arguments beyond the site's); the firing log learns in how many rows
- * a bit differs. Tapped: each chosen point of each row is
- * digested into the cell matrix (and handed to `bytes` at level tensors).
+ * golden's bits back, and so does padding (rows of the arguments beyond the site's); the firing log learns in how many
+ * rows a bit differs. Tapped: each chosen point of each row is digested into the cell matrix (and handed to `bytes` at
+ * level tensors). Where golden's variant queues on a device, kernels/cuda/watch.h does the same after the step.
  */
 #ifndef IQ_DISPATCH_H
 #define IQ_DISPATCH_H
@@ -16,8 +16,7 @@
 enum {
     IQ_WATCH_ARMED = 1,
     IQ_WATCH_TAPPED = 2,
-    IQ_WATCH_DEVICE =
-        4 /* golden's variant queues work on a device: what is watched is known after the step */
+    IQ_WATCH_DEVICE = 4 /* golden's variant queues work on a device */
 };
 
 struct iq_slots;

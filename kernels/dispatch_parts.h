@@ -1,4 +1,4 @@
-/* Inside the dispatch: a set of slots, and what dispatching here and on a device (cuda/watch.c) share. */
+/* Inside the dispatch: a set of slots, and what dispatching here and on a device (cuda/watch.h) share. */
 #ifndef IQ_DISPATCH_PARTS_H
 #define IQ_DISPATCH_PARTS_H
 

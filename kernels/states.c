@@ -60,7 +60,7 @@ void iq__states_clear(struct iq__states *s)
         if (!s->held[i].state) continue;
         if (s->cuda)
             s->cuda->api->free(
-                s->held[i].state); /* after a lost device it fails, and there is nothing to free */
+                s->held[i].state); /* of a lost device it fails: there is nothing left to free */
         else
             free(s->held[i].state);
     }

@@ -58,7 +58,7 @@ static int list(struct iq_call *call, struct iq_err *err)
         }
         iq_jw_begin(&w, '{');
         key_str(&w, "variant", v->name), key_str(&w, "kind", v->kind), key_str(&w, "class", class_of(v));
-        key_str(&w, "what", v->what), key_str(&w, "needs", v->needs);
+        key_str(&w, "device", v->device), key_str(&w, "what", v->what), key_str(&w, "needs", v->needs);
         iq_jw_end(&w, '}');
     }
     if (json) iq_jw_end(&w, ']');
@@ -72,7 +72,7 @@ static void show_json(const struct iq_variant *v, struct iq_buf *text)
     struct iq_jw w = IQ_JW(text);
     iq_jw_begin(&w, '{');
     key_str(&w, "variant", v->name), key_str(&w, "kind", v->kind), key_str(&w, "class", class_of(v));
-    key_str(&w, "what", v->what), key_str(&w, "needs", v->needs);
+    key_str(&w, "device", v->device), key_str(&w, "what", v->what), key_str(&w, "needs", v->needs);
     key_str(&w, "story", v->story), key_str(&w, "expect", v->expect);
     iq_jw_key(&w, "ops"), iq_jw_begin(&w, '[');
     for (unsigned op = 0; op < IQ_OPS; op++)
@@ -104,6 +104,7 @@ static void show_text(const struct iq_variant *v, struct iq_buf *b)
     }
     iq_buf_printf(b, "\nneeds    %s\n",
                   v->needs ? v->needs : "nothing: it has an effect wherever it strikes");
+    iq_buf_printf(b, "device   %s\n", strcmp(v->device, "any") ? v->device : "any: cpu, cuda, cuda-shim");
     if (v->story) iq_buf_printf(b, "story    %s\n", v->story);
     if (v->expect) iq_buf_printf(b, "breaks   %s\n", v->expect);
     iq_buf_printf(b, "params   %s\n", v->params && v->params->name ? "(default, range)" : "none");
@@ -113,7 +114,7 @@ static void show_text(const struct iq_variant *v, struct iq_buf *b)
     for (const struct iq_param *p = v->params; p && p->name; p++)
         iq_buf_printf(b, "%s\"%s\": %.9g%s", p == v->params ? ", \"params\": {" : ", ", p->name, p->def,
                       p[1].name ? "" : "}");
-    iq_buf_printf(b, "}]}\n");
+    iq_buf_printf(b, "}]%s}\n", strcmp(v->device, "cuda") ? "" : ", \"engine\": {\"device\": \"cuda\"}");
 }
 
 static int show(struct iq_call *call, struct iq_err *err)

@@ -7,6 +7,7 @@
 extern const struct iq_command iq_cmd_completion_bash;
 extern const struct iq_command iq_cmd_diff;
 extern const struct iq_command iq_cmd_doctor;
+extern const struct iq_command iq_cmd_faults_algorithms;
 extern const struct iq_command iq_cmd_faults_fields;
 extern const struct iq_command iq_cmd_faults_list;
 extern const struct iq_command iq_cmd_faults_show;

@@ -2,7 +2,7 @@
 #include "harness/cli/doctor_look.h"
 #include "harness/model/child.h"
 #include "kernels/cublas/api.h"
-#include "kernels/cublas/search.h"
+#include "kernels/cuda/search.h"
 #include "kernels/nccl/api.h"
 
 #include <dlfcn.h>
@@ -146,14 +146,14 @@ static bool find_program(const char *name, char file[PATH_MAX])
     char *save = NULL;
     for (char *dir = strtok_r(list, ":", &save); dir; dir = strtok_r(NULL, ":", &save))
         if (runnable(file, PATH_MAX, dir, name)) return true;
-    struct iq_cublas_folders folders;
-    if (iq_cublas_folders("cuda_nvcc", &folders, NULL)) return false;
+    struct iq_cuda_folders folders;
+    if (iq_cuda_folders("cuda_nvcc", &folders, NULL)) return false;
     snprintf(within, sizeof within, "../bin/%s", name);
     bool there = false;
     for (size_t i = 0; i < folders.n && !there; i++)
         there =
             *folders.at[i] && runnable(found, sizeof found, folders.at[i], within) && realpath(found, file);
-    iq_cublas_folders_free(&folders);
+    iq_cuda_folders_free(&folders);
     return there;
 }
 

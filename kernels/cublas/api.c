@@ -72,7 +72,7 @@ static int take(void *lt, void *blas, const char *path, struct iq_cublas_api *ou
     return out->name ? IQ_OK : iq_fail(err, IQ_MEMORY, "no memory for the name of cuBLAS's file");
 }
 
-int iq__cublas_load(const struct iq_cublas_folders *folders, struct iq_cublas_api *out, struct iq_err *err)
+int iq__cublas_load(const struct iq_cuda_folders *folders, struct iq_cublas_api *out, struct iq_err *err)
 {
     char path[PATH_MAX], why[300] = "";
     memset(out, 0, sizeof *out);
@@ -103,10 +103,10 @@ int iq_cublas_api(const struct iq_cublas_api **out, struct iq_err *err)
     static bool loaded;
     *out = NULL;
     if (!replaced && !loaded) {
-        struct iq_cublas_folders folders;
-        IQ_TRY(iq_cublas_folders("cublas", &folders, err));
+        struct iq_cuda_folders folders;
+        IQ_TRY(iq_cuda_folders("cublas", &folders, err));
         int status = iq__cublas_load(&folders, &real, err);
-        iq_cublas_folders_free(&folders);
+        iq_cuda_folders_free(&folders);
         IQ_TRY(status);
         loaded = true;
     }

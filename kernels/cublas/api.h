@@ -2,7 +2,7 @@
  *
  * The libraries are opened when a variant first needs them, never linked; nothing of NVIDIA's is needed to build. Whoever
  * calls cuBLAS does it through the table, so that a drill or a test can answer in the libraries' place
- * (iq_cublas_replace). Versions 13 and 12 are taken: what stands here is equal in both. same.c checks it against the
+ * (iq_cublas_replace). Versions 13 and 12 are taken: what stands here is equal in both. abi_check.c checks it against the
  * headers at every build that has them (13.1.0; 12.9.3 passed, too, and the libraries 12.9.3, 13.1.0 and 13.4.1 were
  * opened through this table). Earlier ones are refused.
  *

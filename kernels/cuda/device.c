@@ -60,8 +60,8 @@ void *iq_cuda_scratch(struct iq_cuda *c, size_t bytes)
 void iq_cuda_attach(struct iq_cuda *c, const struct iq_cuda_library *library)
 {
     unsigned i = 0;
-    while (c->library[i] && c->library[i] != library) i++;
-    c->library[i] = library;
+    while (i < IQ_CUDA_LIBRARIES && c->library[i] && c->library[i] != library) i++;
+    if (i < IQ_CUDA_LIBRARIES) c->library[i] = library; /* there are fewer libraries than places */
 }
 
 int iq_cuda_sync(struct iq_cuda *c, const char *what)

@@ -5,7 +5,7 @@
  * each load, and are used for all rows; x comes from shared memory, the same word for all lanes. After a wave the block
  * folds the wave's sums in ascending order into a stack of open tree nodes (kernels/sum_plan.h), so that shared memory
  * does not grow with K. One launch serves all parts of a format and all rows. */
-#include "kernels/cuda/parts.h"
+#include "kernels/cuda/matmul_parts.h"
 #include "kernels/cuda/weights.h"
 #include "kernels/sum_plan.h"
 

@@ -10,8 +10,8 @@
  * Columns past K are zeros: their products are dropped. But a block of nothing but such columns would turn an accumulator
  * of -0 into +0, so it is never run: on sm80, whose blocks are 8 products, an odd number of blocks ends with the shorter
  * instruction. */
+#include "kernels/cuda/matmul_parts.h"
 #include "kernels/cuda/mma.h"
-#include "kernels/cuda/parts.h"
 #include "kernels/cuda/weights.h"
 
 struct product {

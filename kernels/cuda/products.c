@@ -46,7 +46,8 @@ int iq_cuda_products(const struct iq_cuda *c, const char *products, struct iq_er
                    products, c->what.name, c->what.major, c->what.minor, iq_tc_profiles[own].name);
 }
 
-static int run(struct iq_cuda *c, const char *products, unsigned profile, unsigned format, const void *args)
+int iq__cuda_products_run(struct iq_cuda *c, const char *products, unsigned profile, unsigned format,
+                          const struct iq_matmul *args)
 {
     IQ_TRY(iq_cuda_products(c, products, &c->err));
     return iq_cuda_launched(c, c->kernels->products(args, profile, format, c->stream), products);
@@ -57,7 +58,7 @@ static int run(struct iq_cuda *c, const char *products, unsigned profile, unsign
                         void *state)                                                                         \
     {                                                                                                        \
         (void)site, (void)params, (void)state;                                                               \
-        return run(x->cuda, products, IQ_TC_##profile, IQ_TC_##format, args);                                \
+        return iq__cuda_products_run(x->cuda, products, IQ_TC_##profile, IQ_TC_##format, args);              \
     }                                                                                                        \
     static const struct iq_variant variant_##id = {.kind = "matmul",                                         \
                                                    .name = products ".cuda",                                 \

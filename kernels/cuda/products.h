@@ -15,4 +15,9 @@ int iq_cuda_products_of(int major, int minor);
  * IQ_UNSUPPORTED: it makes others; the sentence says which. */
 int iq_cuda_products(const struct iq_cuda *, const char *products, struct iq_err *err);
 
+/* Queues such a product, or says in cuda->err why this device does not make it. profile, format: enum iq_tc_profile_id,
+ * enum iq_tc_format. */
+int iq__cuda_products_run(struct iq_cuda *, const char *products, unsigned profile, unsigned format,
+                          const struct iq_matmul *);
+
 #endif

@@ -1,6 +1,7 @@
-# Finds the CUDA toolkit; included by the root, where languages are enabled. Sets IQ_HAVE_CUDA, iq_cuda_build (a sentence's
-# part), iq_cuda_major, iq_cuda_oldest, and says in one line what was found or what to do. A compiler is taken from, in this order: CMAKE_CUDA_COMPILER, CUDACXX, PATH, CUDA_PATH, the
-# usual folders, and PyPI's wheels (pip install nvidia-cuda-nvcc) of the python3 on PATH.
+# Finds the CUDA toolkit; included by the root, where languages are enabled. Sets IQ_HAVE_CUDA, iq_cuda_flags and
+# iq_cuda_options (of CUDA files), iq_cuda_build (a sentence's part), iq_cuda_major, iq_cuda_oldest, and says in one line
+# what was found or what to do. A compiler is taken from, in this order: CMAKE_CUDA_COMPILER, CUDACXX, PATH, CUDA_PATH,
+# the usual folders, and PyPI's wheels (pip install nvidia-cuda-nvcc) of the python3 on PATH.
 set(IQ_CUDA_ARCHITECTURES 80 90 100 CACHE STRING "GPUs with code of their own; later ones translate the last one's PTX")
 set(iq_cuda_advice "install the CUDA toolkit, or: pip install nvidia-cuda-nvcc; or name it by CUDACXX")
 

@@ -1,59 +1,9 @@
-#include "kernels/cuda/watch.h"
-
+/* Planning what is watched, and reporting what was seen. */
 #include "kernels/base/grow.h"
-#include "kernels/dispatch_parts.h"
-#include "kernels/ops/kv.h"
+#include "kernels/cuda/watch_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* A pick that won rows of a call. */
-struct strike {
-    struct iq_pick pick;
-    void *state;
-    size_t won, changed; /* words: its bits among the masks, its rows among the flags */
-};
-
-/* A point of a call that is digested. */
-struct digested {
-    uint16_t node;
-    size_t at; /* its rows among the digests */
-};
-
-/* What is watched at one dispatch; empty where nothing is. */
-struct call {
-    struct iq_site site;
-    uint32_t rows; /* of the arguments: the site's and any padding */
-    uint32_t strike0, strikes, digested0, digests;
-};
-
-/* An array that grows. */
-#define LIST(type)                                                                                           \
-    struct {                                                                                                 \
-        type *at;                                                                                            \
-        size_t n, cap;                                                                                       \
-    }
-
-/* Device memory and its like on the host, filled one way or the other once a step. */
-struct mirror {
-    struct iq_cuda_room device;
-    char *host; /* page-locked */
-    size_t host_bytes, used;
-};
-
-struct iq_cuda_step {
-    bool planning;
-    LIST(struct call) call;
-    LIST(struct strike) strike;
-    LIST(struct digested) digested;
-    LIST(uint32_t) mask;
-    size_t next;                           /* call of the next dispatch that runs */
-    size_t saved_bytes;                    /* most that a call sets aside */
-    struct mirror masks, changed, digests; /* words, words, struct iq_digest */
-    struct iq_cuda_room saved;
-    void *row; /* host, for level tensors: rows of a point */
-    size_t row_bytes;
-};
 
 #define PUSH(list)                                                                                           \
     (iq_grow(&(list).at, &(list).cap, (list).n + 1, sizeof *(list).at, NULL) ? NULL : &(list).at[(list).n++])
@@ -66,7 +16,7 @@ int iq_cuda_step_open(struct iq_cuda *c, struct iq_err *err)
     return c->step ? IQ_OK : iq_fail(err, IQ_MEMORY, "no memory for a step on the device");
 }
 
-static void mirror_close(struct iq_cuda *c, struct mirror *m)
+static void mirror_close(struct iq_cuda *c, struct iq__mirror *m)
 {
     iq_cuda_room_close(c, &m->device);
     if (m->host) c->api->host_free(m->host);
@@ -89,7 +39,7 @@ void iq_cuda_step_close(struct iq_cuda *c)
     c->step = NULL;
 }
 
-static int mirror_ready(struct iq_cuda *c, struct mirror *m)
+static int mirror_ready(struct iq_cuda *c, struct iq__mirror *m)
 {
     if (!m->used) return IQ_OK;
     if (!iq_cuda_room_at_least(c, &m->device, m->used)) return c->err.status;
@@ -103,8 +53,6 @@ static int mirror_ready(struct iq_cuda *c, struct mirror *m)
     m->host_bytes = m->device.bytes;
     return IQ_OK;
 }
-
-static char *on_device(const struct mirror *m) { return m->device.block[m->device.blocks - 1]; }
 
 /* ---- planning ---- */
 
@@ -139,7 +87,8 @@ static int plan_mask(struct iq_cuda_step *s, const struct iq_site *site, const s
     return IQ_OK;
 }
 
-static int plan_strikes(struct iq_exec *x, const struct iq_site *site, const void *args, struct call *call)
+static int plan_strikes(struct iq_exec *x, const struct iq_site *site, const void *args,
+                        struct iq__call *call)
 {
     struct iq_cuda_step *s = x->cuda->step;
     const struct iq_slot *slot = site->slot;
@@ -153,10 +102,10 @@ static int plan_strikes(struct iq_exec *x, const struct iq_site *site, const voi
             return iq_fail(&x->cuda->err, IQ_UNSUPPORTED,
                            "variant %s of %s has no form for a device; use --device cpu",
                            pick[i].variant->name, slot->kind->name);
-        struct strike *k = PUSH(s->strike);
+        struct iq__strike *k = PUSH(s->strike);
         if (!k) return IQ_MEMORY;
-        *k =
-            (struct strike){.pick = pick[i], .won = s->mask.n, .changed = s->changed.used / sizeof(uint32_t)};
+        *k = (struct iq__strike){
+            .pick = pick[i], .won = s->mask.n, .changed = s->changed.used / sizeof(uint32_t)};
         k->pick.rowmask = NULL; /* borrowed until the next pick */
         call->strikes++;
         s->changed.used += call->rows * sizeof(uint32_t);
@@ -167,30 +116,30 @@ static int plan_strikes(struct iq_exec *x, const struct iq_site *site, const voi
     return IQ_OK;
 }
 
-static int plan_digest(struct iq_cuda_step *s, struct call *call, uint16_t node)
+static int plan_digest(struct iq_cuda_step *s, struct iq__call *call, uint16_t node)
 {
-    struct digested *d = PUSH(s->digested);
+    struct iq__digested *d = PUSH(s->digested);
     if (!d) return IQ_MEMORY;
-    *d = (struct digested){node, s->digests.used / sizeof(struct iq_digest)};
+    *d = (struct iq__digested){node, s->digests.used / sizeof(struct iq_digest)};
     s->digests.used += call->rows * sizeof(struct iq_digest);
     call->digests++;
     return IQ_OK;
 }
 
-static int plan_call(struct iq_cuda_step *s, const struct iq_site *site, uint32_t rows, struct call **out)
+static int plan_call(struct iq_cuda_step *s, const struct iq_site *site, uint32_t rows, struct iq__call **out)
 {
     *out = PUSH(s->call);
     if (!*out) return IQ_MEMORY;
-    **out = (struct call){
+    **out = (struct iq__call){
         .site = *site, .rows = rows, .strike0 = (uint32_t)s->strike.n, .digested0 = (uint32_t)s->digested.n};
     return IQ_OK;
 }
 
-static int plan(struct iq_exec *x, const struct iq_site *site, const void *args)
+int iq__watch_plan(struct iq_exec *x, const struct iq_site *site, const void *args)
 {
     struct iq_cuda_step *s = x->cuda->step;
     const struct iq_slot *slot = site->slot;
-    struct call *call;
+    struct iq__call *call;
     IQ_TRY(plan_call(s, site, slot->kind->rows(args), &call));
     if (slot->watched & IQ_WATCH_ARMED) IQ_TRY(plan_strikes(x, site, args, call));
     if (!(slot->watched & IQ_WATCH_TAPPED)) return IQ_OK;
@@ -198,6 +147,15 @@ static int plan(struct iq_exec *x, const struct iq_site *site, const void *args)
         if (slot->tapped >> p & 1) IQ_TRY(plan_digest(s, call, (uint16_t)(slot->node + p)));
     if (slot->set->tap->bytes) plan_room(s, call->rows * iq__row_bytes(slot->kind, args));
     return IQ_OK;
+}
+
+int iq__watch_plan_whole(struct iq_cuda_step *s, const struct iq_site *site, uint32_t rows, uint16_t node,
+                         size_t row_bytes)
+{
+    struct iq__call *call;
+    if (site->slot->set->tap->bytes) plan_room(s, rows * row_bytes);
+    IQ_TRY(plan_call(s, site, rows, &call));
+    return plan_digest(s, call, node);
 }
 
 int iq_cuda_step_ready(struct iq_cuda *c)
@@ -212,7 +170,7 @@ int iq_cuda_step_ready(struct iq_cuda *c)
     if (!s->masks.used) return IQ_OK;
     memcpy(s->masks.host, s->mask.at, s->masks.used);
     return iq_cuda_done(c,
-                        c->api->memcpy_async(on_device(&s->masks), s->masks.host, s->masks.used,
+                        c->api->memcpy_async(iq__mirror_there(&s->masks), s->masks.host, s->masks.used,
                                              IQ_CUDA_TO_DEVICE, c->stream),
                         "copying masks");
 }
@@ -222,9 +180,9 @@ struct iq_digest iq_cuda_step_key(const struct iq_cuda *c)
     const struct iq_cuda_step *s = c->step;
     struct iq_digest key = iq_digest_bytes("step", 4);
     for (size_t i = 0; i < s->call.n; i++) {
-        const struct call *call = &s->call.at[i];
+        const struct iq__call *call = &s->call.at[i];
         for (uint32_t k = 0; k < call->strikes; k++) {
-            const struct strike *strike = &s->strike.at[call->strike0 + k];
+            const struct iq__strike *strike = &s->strike.at[call->strike0 + k];
             const struct iq_variant *v = strike->pick.variant;
             const struct {
                 const void *slot, *variant, *state;
@@ -248,184 +206,13 @@ struct iq_digest iq_cuda_step_key(const struct iq_cuda *c)
     return iq_digest_list(link, 2);
 }
 
-/* ---- running ---- */
-
-/* The rows of all points of a call, side by side in the room, as one list of launches. */
-static int each_run(struct iq_cuda *c, const struct iq_kind *kind, const void *args,
-                    struct iq_cuda_rows *rows, int (*launch)(const struct iq_cuda_rows *, iq_cuda_stream),
-                    const char *what)
-{
-    struct iq_run run[IQ_RUNS];
-    unsigned runs;
-    rows->at = 0;
-    for (unsigned p = 0; (runs = kind->runs(args, p, run)) != 0; p++)
-        for (unsigned i = 0; i < runs; i++) {
-            rows->x = run[i].x, rows->ld = run[i].ld, rows->n = (uint32_t)run[i].n;
-            IQ_TRY(iq_cuda_launched(c, launch(rows, c->stream), what));
-            rows->at += run[i].n;
-        }
-    return IQ_OK;
-}
-
-static int run_strike(struct iq_exec *x, const struct iq_site *site, const void *args, uint32_t n,
-                      const struct strike *k)
-{
-    struct iq_cuda *c = x->cuda;
-    struct iq_cuda_step *s = c->step;
-    const struct iq_kind *kind = site->slot->kind;
-    uint32_t *changed = (uint32_t *)(void *)on_device(&s->changed) + k->changed;
-    struct iq_cuda_rows rows = {.rows = n,
-                                .stride = iq__row_bytes(kind, args) / sizeof(uint32_t),
-                                .saved = s->saved.block[s->saved.blocks - 1],
-                                .won = (uint32_t *)(void *)on_device(&s->masks) + k->won,
-                                .changed = changed};
-    IQ_TRY(
-        iq_cuda_done(c, c->api->memset_async(changed, 0, n * sizeof *changed, c->stream), "clearing flags"));
-    IQ_TRY(each_run(c, kind, args, &rows, c->kernels->rows_save, "setting rows aside"));
-    IQ_TRY(k->pick.variant->run(x, site, args, k->pick.params, k->state));
-    return each_run(c, kind, args, &rows, c->kernels->rows_settle, "settling rows");
-}
-
-static int run_digest(struct iq_cuda *c, const struct iq_slot *slot, const void *args, uint32_t rows,
-                      unsigned point, struct iq_digest *out)
-{
-    struct iq_run run[IQ_RUNS];
-    if (!slot->kind->runs) {
-        const struct iq_cuda_kv_digest kv = {args, point, out};
-        return iq_cuda_launched(c, c->kernels->kv_digest(&kv, c->stream), "digesting K and V");
-    }
-    struct iq_cuda_digest d = {.rows = rows, .out = out};
-    unsigned runs = slot->kind->runs(args, point, run);
-    for (unsigned i = 0; i < runs; i++)
-        d.run[i].x = run[i].x, d.run[i].ld = run[i].ld, d.run[i].n = (uint32_t)run[i].n;
-    return iq_cuda_launched(c, c->kernels->digest(&d, c->stream), "digesting rows");
-}
-
-/* Level tensors: the rows that stand aside, and their digests, come to the host at once. */
-static int give_bytes(struct iq_cuda *c, const struct call *call, const struct digested *at, size_t bytes,
-                      size_t elem)
-{
-    struct iq_cuda_step *s = c->step;
-    const struct iq_tap *tap = call->site.slot->set->tap;
-    const struct iq_digest *digest = (struct iq_digest *)(void *)on_device(&s->digests) + at->at;
-    size_t all = call->rows * (bytes + sizeof *digest) + bytes;
-    if (s->row_bytes < all) {
-        free(s->row);
-        s->row_bytes = 0;
-        if (!(s->row = malloc(all))) return IQ_MEMORY;
-        s->row_bytes = all;
-    }
-    struct iq_digest *d = s->row;
-    char *row = (char *)(d + call->rows), *into = row + call->rows * bytes;
-    IQ_TRY(iq_cuda_done(c,
-                        c->api->memcpy_async(row, s->saved.block[s->saved.blocks - 1], call->rows * bytes,
-                                             IQ_CUDA_TO_HOST, c->stream),
-                        "reading rows"));
-    IQ_TRY(iq_cuda_done(c,
-                        c->api->memcpy_async(d, digest, call->rows * sizeof *d, IQ_CUDA_TO_HOST, c->stream),
-                        "reading digests"));
-    IQ_TRY(iq_cuda_sync(c, "reading rows"));
-    for (uint32_t r = 0; r < call->site.rows; r++)
-        IQ_TRY(tap->bytes(tap->self, &call->site, r, at->node, d[r],
-                          iq__canonical_row(row + r * bytes, bytes, elem, into), bytes));
-    return IQ_OK;
-}
-
-static int run_bytes(struct iq_exec *x, const struct call *call, const void *args, unsigned point,
-                     const struct digested *at)
-{
-    struct iq_cuda *c = x->cuda;
-    struct iq_cuda_step *s = c->step;
-    const struct iq_kind *kind = call->site.slot->kind;
-    size_t bytes = kind->row_bytes(args, point);
-    struct iq_cuda_rows rows = {
-        .rows = call->rows, .stride = bytes / sizeof(uint32_t), .saved = s->saved.block[s->saved.blocks - 1]};
-    struct iq_run run[IQ_RUNS];
-    unsigned runs = kind->runs ? kind->runs(args, point, run) : 0;
-    if (!kind->runs)
-        IQ_TRY(iq_cuda_launched(c, c->kernels->rows_kv(&rows, args, point, c->stream), "reading K and V"));
-    for (unsigned i = 0; i < runs; i++) {
-        rows.x = run[i].x, rows.ld = run[i].ld, rows.n = (uint32_t)run[i].n;
-        IQ_TRY(iq_cuda_launched(c, c->kernels->rows_save(&rows, c->stream), "reading rows"));
-        rows.at += run[i].n;
-    }
-    return give_bytes(c, call, at, bytes, kind->elem);
-}
-
-static int run_taps(struct iq_exec *x, const struct call *call, const void *args)
-{
-    struct iq_cuda_step *s = x->cuda->step;
-    const struct iq_slot *slot = call->site.slot;
-    for (uint32_t i = 0; i < call->digests; i++) {
-        const struct digested *at = &s->digested.at[call->digested0 + i];
-        struct iq_digest *out = (struct iq_digest *)(void *)on_device(&s->digests) + at->at;
-        unsigned point = at->node - slot->node;
-        IQ_TRY(run_digest(x->cuda, slot, args, call->rows, point, out));
-        if (slot->set->tap->bytes) IQ_TRY(run_bytes(x, call, args, point, at));
-    }
-    return IQ_OK;
-}
-
-/* The plan of this dispatch. */
-static const struct call *next_call(struct iq_cuda *c, const struct iq_site *site)
-{
-    struct iq_cuda_step *s = c->step;
-    const struct call *call = s->next < s->call.n ? &s->call.at[s->next++] : NULL;
-    if (call && call->site.slot == site->slot) return call;
-    iq_fail(&c->err, IQ_INTERNAL, "%s: a step ran other ops than it had planned; this is a bug in inquest",
-            c->api->name);
-    return NULL;
-}
-
-int iq__cuda_dispatch(struct iq_exec *x, const struct iq_site *site, const void *args)
-{
-    struct iq_cuda_step *s = x->cuda->step;
-    if (s && s->planning) return plan(x, site, args);
-    IQ_TRY(site->slot->run(x, site, args, NULL, NULL));
-    if (!s) return IQ_OK;
-    const struct call *call = next_call(x->cuda, site);
-    if (!call) return IQ_INTERNAL;
-    for (uint32_t i = 0; i < call->strikes; i++)
-        IQ_TRY(run_strike(x, site, args, call->rows, &s->strike.at[call->strike0 + i]));
-    return run_taps(x, call, args);
-}
-
-int iq__cuda_tap_whole(struct iq_exec *x, const struct iq_site *site, uint32_t rows, uint16_t node,
-                       const float *y, size_t ld, size_t n)
-{
-    struct iq_cuda *c = x->cuda;
-    struct iq_cuda_step *s = c->step;
-    bool bytes = site->slot->set->tap->bytes != NULL;
-    if (s->planning) {
-        struct call *call;
-        if (bytes) plan_room(s, rows * n * sizeof *y);
-        IQ_TRY(plan_call(s, site, rows, &call));
-        return plan_digest(s, call, node);
-    }
-    const struct call *call = next_call(c, site);
-    if (!call) return IQ_INTERNAL;
-    const struct digested *at = &s->digested.at[call->digested0];
-    struct iq_digest *out = (struct iq_digest *)(void *)on_device(&s->digests) + at->at;
-    const struct iq_cuda_digest d = {.rows = rows, .run = {{y, ld, (uint32_t)n}}, .out = out};
-    IQ_TRY(iq_cuda_launched(c, c->kernels->digest(&d, c->stream), "digesting rows"));
-    if (!bytes) return IQ_OK;
-    const struct iq_cuda_rows aside = {.rows = rows,
-                                       .n = (uint32_t)n,
-                                       .x = (void *)(uintptr_t)y,
-                                       .ld = ld,
-                                       .stride = n,
-                                       .saved = s->saved.block[s->saved.blocks - 1]};
-    IQ_TRY(iq_cuda_launched(c, c->kernels->rows_save(&aside, c->stream), "reading rows"));
-    return give_bytes(c, call, at, n * sizeof *y, sizeof *y);
-}
-
 /* ---- the way back ---- */
 
-static int fetch(struct iq_cuda *c, struct mirror *m, const char *what)
+static int fetch(struct iq_cuda *c, struct iq__mirror *m, const char *what)
 {
     if (!m->used) return IQ_OK;
-    return iq_cuda_done(c, c->api->memcpy_async(m->host, on_device(m), m->used, IQ_CUDA_TO_HOST, c->stream),
-                        what);
+    return iq_cuda_done(
+        c, c->api->memcpy_async(m->host, iq__mirror_there(m), m->used, IQ_CUDA_TO_HOST, c->stream), what);
 }
 
 int iq_cuda_step_fetch(struct iq_cuda *c)
@@ -434,8 +221,8 @@ int iq_cuda_step_fetch(struct iq_cuda *c)
     return fetch(c, &c->step->digests, "reading digests");
 }
 
-static int report_strike(const struct iq_cuda_step *s, const struct call *call, const struct strike *k,
-                         const struct iq_tap *tap)
+static int report_strike(const struct iq_cuda_step *s, const struct iq__call *call,
+                         const struct iq__strike *k, const struct iq_tap *tap)
 {
     const uint32_t *changed = (uint32_t *)(void *)s->changed.host + k->changed;
     const uint32_t *won = s->mask.at + k->won;
@@ -462,11 +249,11 @@ int iq_cuda_step_report(struct iq_cuda *c, const struct iq_slots *slots)
     const struct iq_cuda_step *s = c->step;
     const struct iq_digest *digest = (const struct iq_digest *)(const void *)s->digests.host;
     for (size_t i = 0; i < s->call.n; i++) {
-        const struct call *call = &s->call.at[i];
+        const struct iq__call *call = &s->call.at[i];
         for (uint32_t k = 0; k < call->strikes; k++)
             IQ_TRY(report_strike(s, call, &s->strike.at[call->strike0 + k], slots->tap));
         for (uint32_t d = 0; d < call->digests; d++) {
-            const struct digested *at = &s->digested.at[call->digested0 + d];
+            const struct iq__digested *at = &s->digested.at[call->digested0 + d];
             for (uint32_t r = 0; r < call->site.rows; r++)
                 slots->tap->cells[(size_t)call->site.row[r].cell * slots->tap->nodes + at->node] =
                     digest[at->at + r];

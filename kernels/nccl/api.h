@@ -98,7 +98,7 @@ int iq_nccl_check_code(const struct iq_nccl_api *, int code, void *comm, const c
  * devices: how many GPUs there are, -1 where nobody knows. Touches no device. Fails as iq_nccl_api does; text is then "". */
 int iq_nccl_describe(int devices, char *text, size_t size, struct iq_err *err);
 
-/* Opens libnccl.so.2, in the folders of kernels/cublas/search.h; `found` says where it was. NULL: in none of them, and
+/* Opens libnccl.so.2, in the folders of kernels/cuda/search.h; `found` says where it was. NULL: in none of them, and
  * `found` says what the loader had against the name. */
 void *iq__nccl_library(char *found, size_t size);
 

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "kernels/cublas/search.h"
+#include "kernels/cuda/search.h"
 #include "kernels/nccl/api.h"
 
 #include <dlfcn.h>
@@ -22,10 +22,10 @@ static void *open_path(const char *path, char *found, size_t size)
 /* The loader's own search comes first, and only its complaint is worth keeping. */
 void *iq__nccl_library(char *found, size_t size)
 {
-    struct iq_cublas_folders folders;
+    struct iq_cuda_folders folders;
     struct iq_err err = {0};
     void *lib = NULL;
-    if (iq_cublas_folders("nccl", &folders, &err)) {
+    if (iq_cuda_folders("nccl", &folders, &err)) {
         snprintf(found, size, "%s", err.text);
         return NULL;
     }
@@ -38,6 +38,6 @@ void *iq__nccl_library(char *found, size_t size)
         const char *said = lib || *folder ? NULL : dlerror();
         if (said) snprintf(found, size, "%s", said);
     }
-    iq_cublas_folders_free(&folders);
+    iq_cuda_folders_free(&folders);
     return lib;
 }

@@ -16,7 +16,8 @@ assert next(f for f in fields["fields"] if f["name"] == "phase")["words"] == ["p
 assert fields["operands"]["topk"] and len(fields["forms"]) == 5
 show = json.load(open("show"))
 assert show["ops"] == ["topk"] and show["params"][0]["name"] == "bits" and show["params"][0]["max"] == 16
-open("names", "w").write("\n".join(names) + "\n")
+here = [v["variant"] for v in json.load(open("list")) if v["device"] != "cuda"]
+open("names", "w").write("\n".join(here) + "\n")
 EOF
 while read -r name; do
     "$INQUEST" faults show "$name" | sed -n 's/^example  //p' > plan.json

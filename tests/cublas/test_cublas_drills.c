@@ -51,40 +51,33 @@ static const struct {
 } drills[] = {
     {"cublas", "create", 1, IQ_UNSUPPORTED,
      "cuBLAS: creating a handle (cublasCreate) failed with CUBLAS_STATUS_NOT_INITIALIZED (1), the library "
-     "was not "
-     "initialized; it needs a GPU and a driver that nvidia-smi shows; use golden's variant or a machine with "
-     "a GPU"},
+     "was not initialized; it needs a GPU and a driver that nvidia-smi shows; use golden's variant or a "
+     "machine with a GPU"},
     {"cublaslt", "create", 3, IQ_MEMORY,
      "cuBLAS: creating a handle (cublasCreate) failed with CUBLAS_STATUS_ALLOC_FAILED (3), the resource "
-     "allocation "
-     "failed; fewer KV blocks or a smaller batch leave more device memory to it"},
+     "allocation failed; fewer KV blocks or a smaller batch leave more device memory to it"},
     {"cublaslt", "lt_create", 1, IQ_UNSUPPORTED,
      "cuBLAS: creating a handle (cublasLtCreate) failed with CUBLAS_STATUS_NOT_INITIALIZED (1), the library "
-     "was not "
-     "initialized; it needs a GPU and a driver that nvidia-smi shows; use golden's variant or a machine with "
-     "a GPU"},
+     "was not initialized; it needs a GPU and a driver that nvidia-smi shows; use golden's variant or a "
+     "machine with a GPU"},
     {"cublaslt", "matmul", 13, IQ_INTERNAL,
      "cuBLAS: multiplying (cublasLtMatmul) failed with CUBLAS_STATUS_EXECUTION_FAILED (13), the function "
-     "failed to "
-     "launch on the GPU; an earlier kernel may have broken the device: run this variant alone, then under "
-     "compute-sanitizer"},
+     "failed to launch on the GPU; an earlier kernel may have broken the device: run this variant alone, "
+     "then under compute-sanitizer"},
     {"cublaslt", "matmul", 14, IQ_INTERNAL,
      "cuBLAS: multiplying (cublasLtMatmul) failed with CUBLAS_STATUS_INTERNAL_ERROR (14), an internal "
-     "operation "
-     "failed; the library gives no reason: try another algorithm (parameter choice), then another version of "
-     "it"},
+     "operation failed; the library gives no reason: try another algorithm (parameter choice), then another "
+     "version of it"},
     {"cublaslt", "matmul", 15, IQ_UNSUPPORTED,
      "cuBLAS: multiplying (cublasLtMatmul) failed with CUBLAS_STATUS_NOT_SUPPORTED (15), the requested "
-     "functionality "
-     "is not supported; take another type, choice or pinned algorithm"},
+     "functionality is not supported; take another type, choice or pinned algorithm"},
     {"cublas", "gemm", 14, IQ_INTERNAL,
      "cuBLAS: multiplying (cublasGemmEx) failed with CUBLAS_STATUS_INTERNAL_ERROR (14), an internal "
-     "operation failed; "
-     "the library gives no reason: try another algorithm (parameter choice), then another version of it"},
+     "operation failed; the library gives no reason: try another algorithm (parameter choice), then another "
+     "version of it"},
     {"cublaslt", "heuristic", 7, IQ_INTERNAL,
      "cuBLAS: asking for algorithms (cublasLtMatmulAlgoGetHeuristic) failed with CUBLAS_STATUS_INVALID_VALUE "
-     "(7), an "
-     "unsupported value or parameter was passed to the function; this is a bug in inquest"},
+     "(7), an unsupported value or parameter was passed to the function; this is a bug in inquest"},
 };
 
 START_TEST(a_failing_call_is_one_sentence_and_the_next_run_works)
@@ -156,8 +149,7 @@ START_TEST(a_choice_past_the_list_is_refused_with_how_many_there_are)
     choose(&c, "choice", 2);
     fails(&c, IQ_UNSUPPORTED,
           "cuBLAS offers 2 algorithms for 4 rows, n 64, k 96 in bf16, so there is no choice 2; take a "
-          "smaller one, or "
-          "another type");
+          "smaller one, or another type");
 }
 END_TEST
 
@@ -167,10 +159,8 @@ START_TEST(a_pinned_algorithm_that_the_library_lacks_is_refused)
     choose(&c, "algo", 66);
     fails(&c, IQ_UNSUPPORTED,
           "cuBLAS: taking algorithm 66 for fp16 failed with CUBLAS_STATUS_INVALID_VALUE (7), an unsupported "
-          "value or "
-          "parameter was passed to the function; this version of it has no such algorithm here; pin one that "
-          "a run on "
-          "this machine has recorded");
+          "value or parameter was passed to the function; this version of it has no such algorithm here; pin "
+          "one that a run on this machine has recorded");
 }
 END_TEST
 
@@ -182,9 +172,8 @@ START_TEST(a_pinned_algorithm_with_settings_that_it_lacks_is_refused)
           "cuBLAS: checking "
           "algo=6,tile=23,stages=8,split_k=1,reduction=0,swizzle=0,custom=0,inner=0,cluster=0 for 4 "
           "rows, n 64, k 96 failed with CUBLAS_STATUS_INVALID_VALUE (7), an unsupported value or parameter "
-          "was passed to the "
-          "function; this version of it has no such algorithm here; pin one that a run on this machine has "
-          "recorded");
+          "was passed to the function; this version of it has no such algorithm here; pin one that a run on "
+          "this machine has recorded");
 }
 END_TEST
 
@@ -199,8 +188,7 @@ START_TEST(the_real_library_is_refused_on_the_shim)
     iq_cublas_replace(&real);
     fails(&c, IQ_UNSUPPORTED,
           "cuBLAS can't reach the memory of the CUDA shim, which is the CPU's; use --device cuda on a "
-          "machine with a "
-          "GPU");
+          "machine with a GPU");
     iq_cublas_replace(fake);
     works();
 }

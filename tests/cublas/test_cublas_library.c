@@ -93,7 +93,7 @@ static void load_from(const char *folder, struct iq_err *err)
 {
     struct iq_cublas_api table;
     char *at[1] = {(char *)folder};
-    const struct iq_cublas_folders folders = {at, 1, 1};
+    const struct iq_cuda_folders folders = {at, 1, 1};
     ck_assert_int_eq(iq__cublas_load(&folders, &table, err), IQ_UNSUPPORTED);
 }
 
@@ -162,7 +162,7 @@ END_TEST
 
 START_TEST(wheels_of_an_environment_are_searched)
 {
-    struct iq_cublas_folders f;
+    struct iq_cuda_folders f;
     struct iq_err err = {0};
     char path[300], want[300];
     bool seen = false;
@@ -180,10 +180,10 @@ START_TEST(wheels_of_an_environment_are_searched)
     }
     snprintf(want, sizeof want, "%s", path);
     setenv("VIRTUAL_ENV", dir, 1);
-    ck_assert_msg(!iq_cublas_folders("cublas", &f, &err), "%s", err.text);
+    ck_assert_msg(!iq_cuda_folders("cublas", &f, &err), "%s", err.text);
     for (size_t i = 0; i < f.n; i++) seen |= !strcmp(f.at[i], want);
     ck_assert_str_eq(f.at[0], "");
-    iq_cublas_folders_free(&f);
+    iq_cuda_folders_free(&f);
     for (int i = DEEP; i--;) {
         snprintf(path, sizeof path, "%s/%s", dir, deep[i]);
         rmdir(path);

@@ -7,33 +7,51 @@
 
 static const uint32_t row_counts[] = {1, 3, 8, 33};
 
+#define LAUNCH(kind)                                                                                         \
+    static int kind(const void *args) { return device.kernels->kind(args, NULL); }
+LAUNCH(embed)
+LAUNCH(rmsnorm)
+LAUNCH(add)
+LAUNCH(swiglu)
+LAUNCH(temper)
+LAUNCH(all_reduce)
+
+/* A kind's kernel under every schedule against its reference. y: the reference's output in `host`, `bytes` long; there:
+ * where `args`, which are the same call on the device, hold theirs. */
+static void gives_the_bits(const char *kind, int (*launch)(const void *), const void *host, float *y,
+                           const void *args, float **there, size_t bytes, uint64_t seed)
+{
+    struct output out = output_open(y, bytes);
+    ck_assert_int_eq(reference(kind, host), IQ_OK);
+    for (unsigned s = 0; use_schedule(s, seed); s++) {
+        *there = output_fresh(&out);
+        ck_assert_int_eq(launch(args), IQ_OK);
+        output_check(&out, seed, s, kind);
+    }
+    output_close(&out);
+}
+
 START_TEST(embed_gives_the_bits_of_the_reference_in_every_format)
 {
-    uint64_t seed = 0x10;
-    for (int f = IQ_F32; f < IQ_FORMATS; f++)
-        for (int n = 0; n < 4; n++) {
-            uint64_t replay = seed;
-            struct random r = {seed, 0};
-            uint32_t rows = row_counts[n], vocab = 1 + dice(&seed, 200);
-            uint32_t k = (uint32_t)iq_format_info(f)->elements * (1 + dice(&seed, f < IQ_Q8_0 ? 150 : 5));
-            uint8_t *raw = random_rows(&r, f, vocab, k, n & 1);
-            struct iq_matrix m = packed(f, vocab, k, IQ_UNIT, raw), on_device = m;
-            uint32_t ids[33];
-            for (uint32_t i = 0; i < rows; i++) ids[i] = dice(&seed, vocab);
-            struct iq_embed e = {rows, dice(&seed, 3), ids, &m, NULL, k + 3}, d = e;
-            e.y = malloc(rows * e.ldy * 4);
-            struct output y = output_open(e.y, rows * e.ldy * 4);
-            ck_assert_int_eq(reference("embed", &e), IQ_OK);
-            on_device.data = to_device(m.data, m.panels * m.panel_bytes);
-            d.ids = to_device(ids, rows * sizeof *ids), d.table = &on_device;
-            for (unsigned s = 0; use_schedule(s, seed); s++) {
-                d.y = output_fresh(&y);
-                ck_assert_int_eq(device.kernels->embed(&d, NULL), IQ_OK);
-                output_check(&y, replay, s, iq_format_info(f)->name);
-            }
-            device_release();
-            output_close(&y), free(e.y), free((void *)m.data), free(raw);
-        }
+    const enum iq_format f = (enum iq_format)_i;
+    uint64_t seed = 0x10 + f;
+    for (int n = 0; n < 4; n++) {
+        uint64_t replay = seed;
+        struct random r = {seed, 0};
+        uint32_t rows = row_counts[n], vocab = 1 + dice(&seed, 200);
+        uint32_t k = (uint32_t)iq_format_info(f)->elements * (1 + dice(&seed, f < IQ_Q8_0 ? 150 : 5));
+        uint8_t *raw = random_rows(&r, f, vocab, k, n & 1);
+        struct iq_matrix m = packed(f, vocab, k, IQ_UNIT, raw), on_device = m;
+        uint32_t ids[33];
+        for (uint32_t i = 0; i < rows; i++) ids[i] = dice(&seed, vocab);
+        struct iq_embed e = {rows, dice(&seed, 3), ids, &m, NULL, k + 3}, d = e;
+        e.y = malloc(rows * e.ldy * 4);
+        on_device.data = to_device(m.data, m.panels * m.panel_bytes);
+        d.ids = to_device(ids, rows * sizeof *ids), d.table = &on_device;
+        gives_the_bits("embed", embed, &e, e.y, &d, &d.y, rows * e.ldy * 4, replay);
+        device_release();
+        free(e.y), free((void *)m.data), free(raw);
+    }
 }
 END_TEST
 
@@ -47,17 +65,11 @@ START_TEST(rmsnorm_gives_the_bits_of_the_reference)
         a.ldx = (size_t)a.groups * a.n + 2, a.ldy = a.ldx + 5;
         float *x = new_floats(&seed, a.rows * a.ldx, n % 4 == 3), *w = new_floats(&seed, a.n, n % 8 == 5);
         a.x = x, a.weight = w, a.y = malloc(a.rows * a.ldy * 4);
-        struct output y = output_open(a.y, a.rows * a.ldy * 4);
-        ck_assert_int_eq(reference("rmsnorm", &a), IQ_OK);
         struct iq_rmsnorm d = a;
         d.x = to_device(x, a.rows * a.ldx * 4), d.weight = to_device(w, a.n * 4);
-        for (unsigned s = 0; use_schedule(s, seed); s++) {
-            d.y = output_fresh(&y);
-            ck_assert_int_eq(device.kernels->rmsnorm(&d, NULL), IQ_OK);
-            output_check(&y, replay, s, "y");
-        }
+        gives_the_bits("rmsnorm", rmsnorm, &a, a.y, &d, &d.y, a.rows * a.ldy * 4, replay);
         device_release();
-        output_close(&y), free(a.y), free(x), free(w);
+        free(a.y), free(x), free(w);
     }
 }
 END_TEST
@@ -71,16 +83,10 @@ START_TEST(add_gives_the_bits_of_the_reference)
         struct iq_add a = {rows, width, dice(&seed, 3), NULL, NULL, NULL, width + 1, width + 2, width + 3}, d;
         float *x = new_floats(&seed, rows * a.lda, n & 1), *z = new_floats(&seed, rows * a.ldb, n & 1);
         a.a = x, a.b = z, a.y = malloc(rows * a.ldy * 4);
-        struct output y = output_open(a.y, rows * a.ldy * 4);
-        ck_assert_int_eq(reference("add", &a), IQ_OK);
         d = a, d.a = to_device(x, rows * a.lda * 4), d.b = to_device(z, rows * a.ldb * 4);
-        for (unsigned s = 0; use_schedule(s, seed); s++) {
-            d.y = output_fresh(&y);
-            ck_assert_int_eq(device.kernels->add(&d, NULL), IQ_OK);
-            output_check(&y, replay, s, "y");
-        }
+        gives_the_bits("add", add, &a, a.y, &d, &d.y, rows * a.ldy * 4, replay);
         device_release();
-        output_close(&y), free(a.y), free(x), free(z);
+        free(a.y), free(x), free(z);
     }
 }
 END_TEST
@@ -95,16 +101,10 @@ START_TEST(swiglu_gives_the_bits_of_the_reference)
                          d;
         float *x = new_floats(&seed, rows * a.ldg, n & 1), *z = new_floats(&seed, rows * a.ldu, n & 1);
         a.gate = x, a.up = z, a.y = malloc(rows * a.ldy * 4);
-        struct output y = output_open(a.y, rows * a.ldy * 4);
-        ck_assert_int_eq(reference("swiglu", &a), IQ_OK);
         d = a, d.gate = to_device(x, rows * a.ldg * 4), d.up = to_device(z, rows * a.ldu * 4);
-        for (unsigned s = 0; use_schedule(s, seed); s++) {
-            d.y = output_fresh(&y);
-            ck_assert_int_eq(device.kernels->swiglu(&d, NULL), IQ_OK);
-            output_check(&y, replay, s, "y");
-        }
+        gives_the_bits("swiglu", swiglu, &a, a.y, &d, &d.y, rows * a.ldy * 4, replay);
         device_release();
-        output_close(&y), free(a.y), free(x), free(z);
+        free(a.y), free(x), free(z);
     }
 }
 END_TEST
@@ -118,16 +118,10 @@ START_TEST(temper_gives_the_bits_of_the_reference)
         float *x = new_floats(&seed, rows * (width + 1), n & 1), t[33];
         for (uint32_t r = 0; r < rows; r++) t[r] = (float)dice(&seed, 5) * 0.35f;
         struct iq_temper a = {rows, width, x, t, malloc(rows * (width + 4) * 4), width + 1, width + 4}, d = a;
-        struct output y = output_open(a.y, rows * a.ldy * 4);
-        ck_assert_int_eq(reference("temper", &a), IQ_OK);
         d.x = to_device(x, rows * a.ldx * 4), d.temperature = to_device(t, rows * sizeof *t);
-        for (unsigned s = 0; use_schedule(s, seed); s++) {
-            d.y = output_fresh(&y);
-            ck_assert_int_eq(device.kernels->temper(&d, NULL), IQ_OK);
-            output_check(&y, replay, s, "y");
-        }
+        gives_the_bits("temper", temper, &a, a.y, &d, &d.y, rows * a.ldy * 4, replay);
         device_release();
-        output_close(&y), free(a.y), free(x);
+        free(a.y), free(x);
     }
 }
 END_TEST
@@ -197,19 +191,13 @@ START_TEST(all_reduce_gives_the_bits_of_the_reference)
             moved[p].x = to_device(piece[p].x, a.rows * piece[p].ldx * 4);
         }
         a.y = malloc(a.rows * a.ldy * 4);
-        struct output y = output_open(a.y, a.rows * a.ldy * 4);
-        ck_assert_int_eq(reference("all_reduce", &a), IQ_OK);
         d = a, d.piece = moved;
-        for (unsigned s = 0; use_schedule(s, seed); s++) {
-            d.y = output_fresh(&y);
-            ck_assert_int_eq(device.kernels->all_reduce(&d, NULL), IQ_OK);
-            output_check(&y, replay, s, "y");
-        }
+        gives_the_bits("all_reduce", all_reduce, &a, a.y, &d, &d.y, a.rows * a.ldy * 4, replay);
         moved[a.pieces - 1].units++; /* not a node of the tree */
-        ck_assert_int_eq(device.kernels->all_reduce(&d, NULL), IQ_SHAPE);
+        ck_assert_int_eq(all_reduce(&d), IQ_SHAPE);
         device_release();
         for (uint32_t p = 0; p < a.pieces; p++) free((void *)piece[p].x);
-        output_close(&y), free(a.y);
+        free(a.y);
     }
 }
 END_TEST
@@ -272,7 +260,7 @@ int main(void)
     Suite *s = suite_create("cuda kernels");
     TCase *t = tcase_create("rows");
     tcase_set_timeout(t, 240);
-    tcase_add_test(t, embed_gives_the_bits_of_the_reference_in_every_format);
+    tcase_add_loop_test(t, embed_gives_the_bits_of_the_reference_in_every_format, 0, IQ_FORMATS);
     tcase_add_test(t, rmsnorm_gives_the_bits_of_the_reference);
     tcase_add_test(t, add_gives_the_bits_of_the_reference);
     tcase_add_test(t, swiglu_gives_the_bits_of_the_reference);

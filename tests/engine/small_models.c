@@ -63,6 +63,21 @@ const struct iq_small iq_small[] = {
 };
 const int iq_smalls = sizeof iq_small / sizeof *iq_small;
 
+const struct iq_small iq_small_tiny = {
+    .name = "tiny",
+    .spec = {.arch = "llama",
+             .format = IQ_F32,
+             SAME,
+             .layers = 2,
+             .hidden = 32,
+             .ffn = 48,
+             .heads = 4,
+             .kv_heads = 2,
+             .head_dim = 8,
+             .vocab = 97,
+             .context = 800},
+};
+
 const char *iq_small_write(const struct iq_small *s)
 {
     struct iq_err err = {0};

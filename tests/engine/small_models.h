@@ -16,6 +16,9 @@ extern const struct iq_small iq_small[];
 extern const int iq_smalls;
 enum { IQ_SMALL_WIDE = 0 }; /* 8 KV heads, 8 units of FFN, untied */
 
+/* Not among them: small enough for prompts of hundreds of tokens, and for hundreds of runs. */
+extern const struct iq_small iq_small_tiny;
+
 /* Writes it into the scratch folder; its path. */
 const char *iq_small_write(const struct iq_small *);
 

@@ -202,22 +202,6 @@ START_TEST(a_hit_digests_what_the_device_holds)
 }
 END_TEST
 
-/* Small enough for prompts of hundreds of tokens. */
-static const struct iq_small tiny = {
-    .name = "tiny.gguf",
-    .spec = {.arch = "llama",
-             .format = IQ_F32,
-             .embed = IQ_FORMAT_NONE,
-             .layers = 2,
-             .hidden = 32,
-             .ffn = 48,
-             .heads = 4,
-             .kv_heads = 2,
-             .head_dim = 8,
-             .vocab = 97,
-             .context = 800},
-};
-
 /* A graph that is captured while all contexts end in one chunk of keys serves when the longest has grown into the next. */
 START_TEST(a_graph_serves_past_the_end_of_a_chunk_of_keys)
 {
@@ -226,7 +210,7 @@ START_TEST(a_graph_serves_past_the_end_of_a_chunk_of_keys)
     const uint32_t lengths[] = {IQ_KEY_CHUNK * (uint32_t)(_i + 1) - 5, 3};
     static uint32_t prompt[3 * IQ_KEY_CHUNK];
     struct iq_rig_recorded device;
-    open_model(&tiny, 1, true);
+    open_model(&iq_small_tiny, 1, true);
     struct iq_rig_case k = case_of(&t);
     iq_rig_schedule(t.schedule, t.poison);
     for (uint32_t i = 0; i < lengths[0]; i++) prompt[i] = (uint32_t)(iq_rig_draw(9, i) % model->config.vocab);
@@ -256,7 +240,7 @@ START_TEST(logits_that_are_no_numbers_have_the_bits_of_the_cpu)
     static const struct trial t = {"NaN", 6, 4, 0, 1, IQ_LEVEL_OPS, IQ_ACT_F32, CAPTURED, 0, 0, 0, REVERSE};
     static const uint32_t odd[] = {0x7fc12345, 0xffc54321, 0x7f812345, 0x7f800000, 0xff800000};
     struct iq_rig_recorded device;
-    open_model(&tiny, 1, _i);
+    open_model(&iq_small_tiny, 1, _i);
     for (uint32_t i = 0; i < 5; i++) poison_output(&model->head, 3 + 17 * i, odd[i]);
     struct iq_rig_case k = case_of(&t);
     iq_rig_twins(&k, &device);
@@ -269,7 +253,7 @@ END_TEST
 START_TEST(a_row_of_nan_ends_the_run_as_on_the_cpu)
 {
     struct iq_err err[2] = {0};
-    open_model(&tiny, 1, false);
+    open_model(&iq_small_tiny, 1, false);
     poison_output(&model->layer[1].rank[0].down[0], 5, 0xffc00001);
     for (int i = 0; i < 2; i++) {
         struct iq_engine_config c = IQ_ENGINE_CONFIG;

@@ -15,20 +15,6 @@
 
 enum { REQUESTS = 4, LONGEST = 12, ANSWER = 9 };
 
-static const struct iq_small tiny = {
-    .name = "tiny.gguf",
-    .spec = {.arch = "llama",
-             .format = IQ_F32,
-             .embed = IQ_FORMAT_NONE,
-             .layers = 2,
-             .hidden = 32,
-             .ffn = 48,
-             .heads = 4,
-             .kv_heads = 2,
-             .head_dim = 8,
-             .vocab = 97},
-};
-
 static struct iq_model *model;
 static struct iq_rig_set set;
 static struct iq_rig_recorded golden;
@@ -45,7 +31,7 @@ static size_t device_free(void)
 static void open_all(void)
 {
     iq_scratch_make();
-    model = iq_rig_model(iq_small_write(&tiny), 1);
+    model = iq_rig_model(iq_small_write(&iq_small_tiny), 1);
     set = iq_rig_set_make(5, &(struct iq_rig_shape){REQUESTS, 97, LONGEST, ANSWER, 0, true});
     for (uint32_t i = 0; i < set.n; i++) {
         set.request[i].max_tokens = ANSWER - i % 2 * 4;

@@ -2,52 +2,18 @@
  * and however it is armed: by rows, rates and triggers, two at an op, with a workaround, in captured graphs. */
 #include "tests/check_main.h"
 #include "tests/engine/device_rig.h"
-#include "tests/engine/small_models.h"
-#include "tests/files/scratch.h"
+#include "tests/engine/eight_faults.h"
 
-#include "faults/families.h"
 #include "harness/plan/plan.h"
 #include "kernels/cuda/shim/control.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The model: 8 KV heads, FFN of 901 columns. */
-static const struct entry {
-    const char *family, *op, *variant, *params;
-    uint32_t tp;
-} entries[] = {
-    {"K1", "topk", "coarse_bin", "{\"bits\":4,\"capacity\":8}", 1},
-    {"K2", "topk", "shard_merge", "{\"shards\":4}", 1},
-    {"K3", "topk", "threshold_precision", "{}", 1},
-    {"K10", "prefix", "foreign_block", "{\"which\":1}", 1},
-    {"K15", "down", "reduction_order", "{\"unit\":64}", 1},
-    {"K16", "ffn_reduce", "stale_peer", "{}", 2},
-    {"K17", "down", "low_precision", "{\"bits\":8}", 1},
-    {"K18", "down", "k_tail", "{\"tile\":128}", 1},
-};
-enum { ENTRIES = sizeof entries / sizeof *entries };
-
-static struct iq_model *models[3]; /* by tensor-parallel size */
-static struct iq_rig_set set;
-
 static void open_all(void)
 {
-    struct iq_err err = {0};
-    iq_scratch_make();
-    const char *path = iq_small_write(&iq_small[IQ_SMALL_WIDE]);
-    models[1] = iq_rig_model(path, 1);
-    models[2] = iq_rig_model(path, 2);
-    ck_assert_int_eq(iq_faults_register(&err), IQ_OK);
+    models_open();
     set = iq_rig_few(iq_rig_seed(), models[1]->config.vocab, true);
-}
-
-static void close_all(void)
-{
-    iq_rig_set_free(&set);
-    iq_model_close(models[1]);
-    iq_model_close(models[2]);
-    iq_scratch_remove();
 }
 
 /* ---- one way to run it ---- */

@@ -6,7 +6,7 @@ shift 2
 command -v clang-tidy > /dev/null || { echo "clang-tidy is missing, not checked (apt-get install clang-tidy)"; exit 77; }
 [ -f "$build/compile_commands.json" ] || { echo "$build has no compile_commands.json, not checked"; exit 77; }
 cd "$root"
-[ $# -gt 0 ] || set -- kernels/base engine faults golden harness
+[ $# -gt 0 ] || set -- kernels/base kernels/cublas kernels/cuda engine faults golden harness
 for room in "$@"; do
     find "$room" -name '*.c'
 done | sort -u | while read -r file; do

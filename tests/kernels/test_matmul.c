@@ -1,16 +1,12 @@
 /* Products: every variant against the reference, and the reference against the contract's words. IQ_TEST_SEED and
  * IQ_TEST_CASES replay or lengthen the random test. */
 #include "kernels/cpu/product.h"
-#include "kernels/exec.h"
-#include "kernels/op.h"
-#include "kernels/ops/matmul.h"
 #include "kernels/tables.h"
-#include "tests/kernels/matmul_case.h"
-
-#include <stdio.h>
+#include "tests/check_main.h"
+#include "tests/kernels/matmul_call.h"
 
 static const struct iq_variant *const fast[] = {&iq__matmul_scalar, &iq__matmul_avx2, &iq__matmul_avx512};
-enum { FAST = sizeof fast / sizeof *fast, THREADS = 3, PARTS_MAX = 3 };
+enum { FAST = sizeof fast / sizeof *fast };
 
 static bool usable(const struct iq_variant *v) { return !v->usable || v->usable(); }
 
@@ -19,20 +15,7 @@ static void run(const struct iq_variant *v, struct iq_exec *exec, const struct i
     ck_assert_int_eq(v->run(exec, NULL, m, NULL, NULL), IQ_OK);
 }
 
-static uint64_t number(const char *name, uint64_t otherwise)
-{
-    const char *s = getenv(name);
-    return s ? strtoull(s, NULL, 0) : otherwise;
-}
-
 /* ---- random calls ---- */
-
-struct call {
-    struct iq_matmul m;
-    struct iq_matrix w[PARTS_MAX];
-    float *x, *bias, *y[PARTS_MAX];
-    size_t y_floats[PARTS_MAX];
-};
 
 static uint32_t random_k(struct random *r, uint32_t i, enum iq_format f)
 {
@@ -49,84 +32,34 @@ static uint32_t random_rows_count(struct random *r, uint32_t i)
 static void random_call(struct random *r, uint32_t i, struct call *c)
 {
     static const uint32_t units[] = {128, 192, 64, 256, 320, 24};
-    *c = (struct call){.m = {.rows = random_rows_count(r, i), .parts = 1 + below(r, PARTS_MAX)}};
-    int odd = below(r, 2);
-    size_t width = 0;
-    c->m.act = i % 11 == 3 ? IQ_ACT_BF16 : i % 11 == 7 ? IQ_ACT_F16 : IQ_ACT_F32;
-    c->bias = malloc(sizeof(float[256]));
-    for (int o = 0; o < 256; o++) c->bias[o] = value(r, odd);
-    for (uint32_t p = 0; p < c->m.parts; p++) {
-        enum iq_format f = (enum iq_format)((i + p * below(r, 2)) % IQ_FORMATS);
-        uint32_t n = 1 + below(r, 200), k = random_k(r, i, f), x_at = below(r, 3) ? 0 : below(r, 40);
-        uint8_t *raw = random_rows(r, f, n, k, odd);
-        c->w[p] = packed(f, n, k, units[below(r, 6)], raw);
-        free(raw);
-        size_t ldy = n + below(r, 3);
-        c->y_floats[p] = c->m.rows * ldy;
-        c->y[p] = malloc(c->y_floats[p] * sizeof(float));
-        c->m.part[p] = (struct iq_matmul_part){
-            .w = &c->w[p], .y = c->y[p], .ldy = ldy, .x_at = x_at, .bias = below(r, 3) ? NULL : c->bias};
-        if (x_at + k > width) width = x_at + k;
-    }
-    c->m.ldx = width + below(r, 3);
-    c->x = malloc(c->m.rows * c->m.ldx * sizeof(float));
-    for (size_t j = 0; j < c->m.rows * c->m.ldx; j++) c->x[j] = value(r, odd);
-    c->m.x = c->x;
-}
-
-static void free_call(struct call *c)
-{
-    for (uint32_t p = 0; p < c->m.parts; p++) {
-        free((void *)c->w[p].data);
-        free(c->y[p]);
-    }
-    free(c->x);
-    free(c->bias);
-}
-
-/* Runs a variant into fresh outputs and compares all of y, the gaps between rows too. */
-static void compare(struct call *c, const struct iq_variant *v, struct iq_exec *exec, uint64_t seed,
-                    uint32_t i)
-{
-    struct iq_matmul m = c->m;
-    float *y[PARTS_MAX];
+    struct iq_matmul m = {.rows = random_rows_count(r, i), .parts = 1 + below(r, CALL_PARTS)};
+    const int odd = below(r, 2);
+    m.act = i % 11 == 3 ? IQ_ACT_BF16 : i % 11 == 7 ? IQ_ACT_F16 : IQ_ACT_F32;
+    call_begin(c, r, m, odd);
     for (uint32_t p = 0; p < m.parts; p++) {
-        m.part[p].y = y[p] = malloc(c->y_floats[p] * sizeof(float));
-        memset(y[p], 0x55, c->y_floats[p] * sizeof(float));
+        struct call_part part = {.format = (enum iq_format)((i + p * below(r, 2)) % IQ_FORMATS)};
+        part.n = 1 + below(r, 200), part.k = random_k(r, i, part.format);
+        part.x_at = below(r, 3) ? 0 : below(r, 40), part.unit = units[below(r, 6)];
+        call_part(c, r, p, part, odd);
     }
-    if (exec->scratch)
-        memset(exec->scratch, 0xff, exec->scratch_cap); /* NaN: shows a read of what nobody wrote */
-    run(v, exec, &m);
-    for (uint32_t p = 0; p < m.parts; p++) {
-        ck_assert_msg(!memcmp(y[p], c->y[p], c->y_floats[p] * sizeof(float)),
-                      "%s with %d threads: part %u of %u (%s, rows %u, n %u, k %u, unit %u, act %u) differs "
-                      "in case %u; "
-                      "replay: IQ_TEST_SEED=%llu",
-                      v->name, iq_pool_threads(exec->pool), p, m.parts, iq_format_info(c->w[p].format)->name,
-                      m.rows, c->w[p].n, c->w[p].k, c->w[p].unit, m.act, i, (unsigned long long)seed);
-        free(y[p]);
-    }
+    call_end(c, r, odd, value);
 }
 
 START_TEST(every_instruction_set_and_thread_count_gives_the_references_bits)
 {
     uint64_t seed = number("IQ_TEST_SEED", 20261130), cases = number("IQ_TEST_CASES", 400);
-    struct iq_exec exec[THREADS] = {{0}};
-    for (int t = 1; t < THREADS; t++) ck_assert_int_eq(iq_pool_open(t + 1, &exec[t].pool, NULL), IQ_OK);
-    for (uint32_t i = 0; i < cases; i++) {
-        struct random r = {iq_mix64(seed + i), 0};
+    struct iq_exec exec[CALL_THREADS];
+    call_pools_open(exec);
+    for (uint64_t i = seed; i < seed + cases; i++) {
+        struct random r = {iq_mix64(i), 0};
         struct call c;
-        random_call(&r, i, &c);
-        for (uint32_t p = 0; p < c.m.parts; p++) memset(c.y[p], 0x55, c.y_floats[p] * sizeof(float));
+        random_call(&r, (uint32_t)i, &c);
         run(&iq__matmul_reference, &exec[0], &c.m);
         for (int v = 0; v < FAST; v++)
-            for (int t = 0; t < THREADS && usable(fast[v]); t++) compare(&c, fast[v], &exec[t], seed, i);
-        free_call(&c);
+            for (int t = 0; t < CALL_THREADS && usable(fast[v]); t++) call_compare(&c, fast[v], &exec[t], i);
+        call_free(&c);
     }
-    for (int t = 0; t < THREADS; t++) {
-        iq_pool_close(exec[t].pool);
-        iq_exec_close(&exec[t]);
-    }
+    call_pools_close(exec);
 }
 END_TEST
 
@@ -349,11 +282,4 @@ static Suite *suite(void)
     return s;
 }
 
-int main(void)
-{
-    SRunner *r = srunner_create(suite());
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
-}
+int main(void) { return check_main(suite()); }

@@ -311,13 +311,12 @@ static int open_all(void)
     if (code) return code;
     fake = device.shim;
     if (fake) iq_nccl_use(&fake_nccl);
-    if (iq_nccl_api(&api, &err)) {
+    int status = iq_nccl_api(&api, &err);
+    if (!status) status = iq_kernels_register(&err);
+    if (!status) status = iq_cuda_open(fake, 0, &cuda, &err);
+    if (status) {
         printf("%s\n", err.text);
-        return 77;
-    }
-    if (iq_kernels_register(&err) || iq_cuda_open(fake, 0, &cuda, &err)) {
-        printf("%s\n", err.text);
-        return 77;
+        return status == IQ_UNSUPPORTED ? 77 : 1; /* what is broken is not what is missing */
     }
     exec.cuda = cuda;
     return cuda->api->device_count(&gpus) ? 1 : 0;

@@ -1,6 +1,6 @@
 /* The parts of a matmul as its kernels take them: those of one weight format in a row, each cut into tiles of outputs. */
-#ifndef IQ_CUDA_PARTS_H
-#define IQ_CUDA_PARTS_H
+#ifndef IQ_CUDA_MATMUL_PARTS_H
+#define IQ_CUDA_MATMUL_PARTS_H
 
 #include "kernels/cuda/launchers.h"
 #include "kernels/matrix.h"

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "kernels/cublas/search.h"
+#include "kernels/cuda/search.h"
 
 #include "kernels/base/grow.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int add(struct iq_cublas_folders *f, const char *folder, struct iq_err *err)
+static int add(struct iq_cuda_folders *f, const char *folder, struct iq_err *err)
 {
     for (size_t i = 0; i < f->n; i++)
         if (!strcmp(f->at[i], folder)) return IQ_OK;
@@ -22,7 +22,7 @@ static int add(struct iq_cublas_folders *f, const char *folder, struct iq_err *e
 }
 
 /* Every folder that matches, the last in the alphabet first: of several versions the newest. */
-static int add_matches(struct iq_cublas_folders *f, const char *pattern, struct iq_err *err)
+static int add_matches(struct iq_cuda_folders *f, const char *pattern, struct iq_err *err)
 {
     glob_t g;
     int status = IQ_OK;
@@ -33,7 +33,7 @@ static int add_matches(struct iq_cublas_folders *f, const char *pattern, struct 
 }
 
 /* Folders of a toolkit, then of wheels in the Pythons, under a prefix. */
-static int add_toolkit(struct iq_cublas_folders *f, const char *prefix, struct iq_err *err)
+static int add_toolkit(struct iq_cuda_folders *f, const char *prefix, struct iq_err *err)
 {
     static const char *const parts[] = {"lib64", "lib", "targets/*-linux/lib"};
     char pattern[PATH_MAX];
@@ -44,7 +44,7 @@ static int add_toolkit(struct iq_cublas_folders *f, const char *prefix, struct i
     return IQ_OK;
 }
 
-static int add_wheels(struct iq_cublas_folders *f, const char *prefix, const char *wheel, struct iq_err *err)
+static int add_wheels(struct iq_cuda_folders *f, const char *prefix, const char *wheel, struct iq_err *err)
 {
     static const char *const pythons[] = {"python3*/site-packages", "python3*/dist-packages"};
     char pattern[PATH_MAX];
@@ -61,12 +61,12 @@ static int add_wheels(struct iq_cublas_folders *f, const char *prefix, const cha
 }
 
 /* The prefix of the first python3 on PATH: its folder's parent. A virtual environment's is a link to another's, so both. */
-static int add_python(struct iq_cublas_folders *f, const char *wheel, struct iq_err *err)
+static int add_python(struct iq_cuda_folders *f, const char *wheel, struct iq_err *err)
 {
     char list[8192], file[PATH_MAX], *save = NULL;
     const char *path = getenv("PATH");
     if (!path || strlen(path) >= sizeof list) return IQ_OK;
-    strcpy(list, path);
+    memcpy(list, path, strlen(path) + 1);
     for (char *dir = strtok_r(list, ":", &save); dir; dir = strtok_r(NULL, ":", &save)) {
         if (snprintf(file, sizeof file, "%s/python3", dir) >= (int)sizeof file || access(file, X_OK))
             continue;
@@ -83,7 +83,7 @@ static int add_python(struct iq_cublas_folders *f, const char *wheel, struct iq_
     return IQ_OK;
 }
 
-static int fill(const char *wheel, struct iq_cublas_folders *f, struct iq_err *err)
+static int fill(const char *wheel, struct iq_cuda_folders *f, struct iq_err *err)
 {
     char user[PATH_MAX] = "";
     const char *home = getenv("HOME");
@@ -102,17 +102,17 @@ static int fill(const char *wheel, struct iq_cublas_folders *f, struct iq_err *e
     return add_wheels(f, "/usr", wheel, err);
 }
 
-int iq_cublas_folders(const char *wheel, struct iq_cublas_folders *out, struct iq_err *err)
+int iq_cuda_folders(const char *wheel, struct iq_cuda_folders *out, struct iq_err *err)
 {
-    *out = (struct iq_cublas_folders){0};
+    *out = (struct iq_cuda_folders){0};
     int status = fill(wheel, out, err);
-    if (status) iq_cublas_folders_free(out);
+    if (status) iq_cuda_folders_free(out);
     return status;
 }
 
-void iq_cublas_folders_free(struct iq_cublas_folders *f)
+void iq_cuda_folders_free(struct iq_cuda_folders *f)
 {
     for (size_t i = 0; i < f->n; i++) free(f->at[i]);
     free(f->at);
-    *f = (struct iq_cublas_folders){0};
+    *f = (struct iq_cuda_folders){0};
 }
