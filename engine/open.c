@@ -124,6 +124,10 @@ static int open_device(struct iq_engine *e, struct iq_err *err)
     if (!device || !strcmp(device, "cpu")) return IQ_OK;
     if (!shim && strcmp(device, "cuda"))
         return iq_fail(err, IQ_USAGE, "device: found \"%s\", expected cpu, cuda or cuda-shim", device);
+    if (e->model->config.head_dim > IQ_CUDA_HEAD_DIM)
+        return iq_fail(err, IQ_UNSUPPORTED,
+                       "%s: heads of %u elements; its attention takes at most %d; use --device cpu", device,
+                       e->model->config.head_dim, IQ_CUDA_HEAD_DIM);
     IQ_TRY(iq_cuda_open(shim, 0, &e->cuda, err));
     return iq_upload_open(e->model, e->cuda, &e->upload, err);
 }

@@ -72,7 +72,7 @@ static const char *const op_words[] = {
 #undef X
         NULL};
 static const char *const phase_words[] = {[IQ_PREFILL] = "prefill", [IQ_DECODE] = "decode", NULL};
-static const char *const device_words[] = {"cpu", NULL};
+static const char *const device_words[] = {"cpu", "cuda", NULL}; /* the shim is a kind of CUDA device */
 
 static bool get_device(const struct iq_site *s, uint32_t r, uint64_t *v)
 {

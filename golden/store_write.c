@@ -1,6 +1,8 @@
 /* The writer: a sink that fills transactions, and the life cycle of a run. */
 #include "golden/store_write.h"
 
+#include "kernels/base/buf.h"
+
 #include <stdlib.h>
 #include <time.h>
 
@@ -331,6 +333,35 @@ static int drop_unfinished(struct iq_writer *w)
     return rc == IQ_NOT_FOUND ? IQ_OK : rc;
 }
 
+/* A manifest that says so, and its id. */
+static int crashed(struct iq_writer *w)
+{
+    struct iq__key k = iq__key_doc(w->ord, 'm');
+    MDB_val v;
+    if (w->crashed || w->rec.mode != IQ_WRITE_TRIAL) return IQ_OK;
+    IQ_TRY(iq__writer_txn(w, 0));
+    IQ_TRY(iq__get(w->store, w->txn, IQ__DB_DOCS, &k, &v, &w->err));
+    struct iq_buf text = IQ_BUF(IQ__VALUE_MAX);
+    iq_buf_put(&text, v.mv_data, v.mv_size ? v.mv_size - 1 : 0); /* without the object's end */
+    iq_buf_printf(&text, "%s\"crashed\":true}", v.mv_size > sizeof "{}" - 1 ? "," : "");
+    int rc = text.failed ? iq_fail(&w->err, IQ_MEMORY, "no memory for a manifest") : IQ_OK;
+    if (!rc) rc = doc_put(w, 'm', text.data, text.len);
+    if (!rc) w->rec.id = iq_digest_bytes(text.data, text.len);
+    iq_buf_free(&text);
+    iq_digest_hex(w->rec.id, w->id);
+    w->crashed = rc == IQ_OK;
+    return rc;
+}
+
+int iq_writer_crashed(struct iq_writer *w, struct iq_err *err)
+{
+    int rc = w->err.status ? w->err.status : crashed(w);
+    if (!rc) return IQ_OK;
+    writer_fail(w, rc);
+    if (err) *err = w->err;
+    return rc;
+}
+
 static int finish(struct iq_writer *w, enum iq_run_state state, const char *message)
 {
     if (state != IQ_RUN_COMPLETE && state != IQ_RUN_CRASHED)
@@ -338,6 +369,7 @@ static int finish(struct iq_writer *w, enum iq_run_state state, const char *mess
     IQ_TRY(drop_unfinished(w));
     IQ_TRY(iq__writer_txn(w, 0));
     w->rec.state = state;
+    if (state == IQ_RUN_CRASHED) IQ_TRY(crashed(w));
     if (message && *message) IQ_TRY(doc_put(w, 'e', message, strlen(message)));
     if (!w->published) IQ_TRY(iq__writer_publish(w));
     return iq__writer_commit(w);

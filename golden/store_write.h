@@ -32,10 +32,10 @@ struct iq_writer {
     uint32_t ord;
     struct iq__run_rec rec;
     char id[IQ_DIGEST_HEX], *name;
-    uint32_t *width;                     /* (n_nodes) */
-    bool move_name, published, imported; /* imported: the firing log was copied, not gathered */
-    struct iq__table requests, cells;    /* open_request by request; assembly by request << 32 | pos */
-    struct iq__assembly *last;           /* the assembly of the last row */
+    uint32_t *width;                              /* (n_nodes) */
+    bool move_name, published, crashed, imported; /* imported: the firing log was copied, not gathered */
+    struct iq__table requests, cells; /* open_request by request; assembly by request << 32 | pos */
+    struct iq__assembly *last;        /* the assembly of the last row */
     struct iq_firing firing[IQ__FIRINGS];
     struct iq_err err; /* the first failure; err.status != 0: the writer is dead */
 };

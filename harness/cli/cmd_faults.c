@@ -109,7 +109,7 @@ static void show_text(const struct iq_variant *v, struct iq_buf *b)
     if (v->expect) iq_buf_printf(b, "breaks   %s\n", v->expect);
     iq_buf_printf(b, "params   %s\n", v->params && v->params->name ? "(default, range)" : "none");
     for (const struct iq_param *p = v->params; p && p->name; p++)
-        iq_buf_printf(b, "  %-10s %.9g, %.9g to %.9g: %s\n", p->name, p->def, p->lo, p->hi, p->help);
+        iq_buf_printf(b, "  %-10s %.10g, %.10g to %.10g: %s\n", p->name, p->def, p->lo, p->hi, p->help);
     iq_buf_printf(b, "example  {\"faults\": [{\"op\": \"%s\", \"variant\": \"%s\"", first, v->name);
     for (const struct iq_param *p = v->params; p && p->name; p++)
         iq_buf_printf(b, "%s\"%s\": %.9g%s", p == v->params ? ", \"params\": {" : ", ", p->name, p->def,

@@ -44,7 +44,8 @@ static int recorded_model(struct job *j, const cJSON *manifest, struct iq_err *e
     return IQ_OK;
 }
 
-static int read_manifest(struct job *j, const char *text, size_t len, bool again, struct iq_err *err)
+static int read_manifest(struct job *j, const char *text, size_t len, bool again, uint64_t *requests,
+                         struct iq_err *err)
 {
     cJSON *manifest;
     const char *golden = NULL;
@@ -53,6 +54,8 @@ static int read_manifest(struct job *j, const char *text, size_t len, bool again
     const cJSON *plan = cJSON_GetObjectItemCaseSensitive(manifest, "plan");
     int status =
         engine ? iq_settings_json(engine, "the recorded manifest: engine", &j->trial.settings, err) : IQ_OK;
+    if (status == IQ_OK)
+        status = iq_json_u64_opt(manifest, "requests", 0, UINT32_MAX, "the recorded manifest", requests, err);
     if (status == IQ_OK && again)
         status = iq_json_str_opt(manifest, "golden", "the recorded manifest", &golden, err);
     if (golden) snprintf(j->golden, sizeof j->golden, "%s", golden);
@@ -65,21 +68,47 @@ static int read_manifest(struct job *j, const char *text, size_t len, bool again
     return status;
 }
 
+/* The prompts of the requests that a run has kept. */
+static int take_prompts(struct job *j, const struct iq_trace *t, struct iq_err *err)
+{
+    struct iq_request_end end;
+    int status;
+    for (uint32_t at = 0; (status = t->request(t->self, at, &end, err)) == IQ_OK; at = end.request + 1)
+        IQ_TRY(iq_prompts_recorded(end.id, end.params, end.ids, end.n_prompt, &j->prompts, err));
+    return status == IQ_NOT_FOUND ? IQ_OK : status;
+}
+
+/* A crashed run kept the requests that had ended; its golden has them all. */
+static int lost_prompts(struct job *j, const char *name, uint64_t requests, struct iq_err *err)
+{
+    struct iq_trace golden = {0};
+    if (j->prompts.n == requests) return IQ_OK;
+    int status = j->golden[0] ? iq_store_trace(j->store, j->golden, &golden, err) : IQ_NOT_FOUND;
+    if (status == IQ_OK) {
+        iq_prompts_free(&j->prompts);
+        status = take_prompts(j, &golden, err);
+        iq_trace_close(&golden);
+    }
+    if (status == IQ_OK && j->prompts.n == requests) return IQ_OK;
+    return iq_fail(err, IQ_USAGE,
+                   "run %s ended after %u of its %llu requests, and no golden of this store has the others' "
+                   "prompts: give "
+                   "them with --prompts, and its faults with --plan",
+                   name, j->prompts.n, (unsigned long long)requests);
+}
+
 /* `again`: the run itself is to be repeated; otherwise it is a golden, whose prompts and settings are taken. */
 static int from_run(struct job *j, const char *name, bool again, struct iq_err *err)
 {
     struct iq_trace t = {0};
-    struct iq_request_end end;
-    int status;
+    uint64_t requests = 0;
     IQ_TRY(iq_store_trace(j->store, name, &t, err));
     if (!again) snprintf(j->golden, sizeof j->golden, "%s", t.id);
-    for (uint32_t at = 0; (status = t.request(t.self, at, &end, err)) == IQ_OK; at = end.request + 1)
-        if ((status = iq_prompts_recorded(end.id, end.params, end.ids, end.n_prompt, &j->prompts, err)) !=
-            IQ_OK)
-            break;
-    if (status == IQ_NOT_FOUND) status = read_manifest(j, t.manifest, t.manifest_len, again, err);
-    if (j->golden[0]) j->trial.golden = j->golden;
+    int status = take_prompts(j, &t, err);
+    if (status == IQ_OK) status = read_manifest(j, t.manifest, t.manifest_len, again, &requests, err);
     iq_trace_close(&t);
+    if (status == IQ_OK && again) status = lost_prompts(j, name, requests, err);
+    if (j->golden[0]) j->trial.golden = j->golden;
     return status;
 }
 
@@ -200,7 +229,7 @@ static int record(struct job *j, const struct iq_trial_events *events, struct iq
     IQ_TRY(iq_record_run(&j->trial, &r, events, &done, err));
     iq_say("run %s%s%s%s", done.run, r.name ? " (" : "", r.name ? r.name : "", r.name ? ")" : "");
     if (done.state != IQ_RUN_CRASHED) return say_fired(j, done.run, err);
-    iq_say("the trial crashed; it is recorded as such, and diff will say so");
+    iq_say("the trial crashed; it is recorded as such, and diff will say so: %s", done.why);
     j->call->verdict = IQ_FOUND;
     return IQ_OK;
 }

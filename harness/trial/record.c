@@ -62,6 +62,12 @@ static int on_trajectory(void *self, const char *json)
     return user->trajectory(user->self, json);
 }
 
+static int on_libraries(void *self, const char *json)
+{
+    const struct iq_trial_events *user = ((struct recording *)self)->user;
+    return user->libraries(user->self, json);
+}
+
 int iq_record_run(const struct iq_trial *trial, const struct iq_record *spec,
                   const struct iq_trial_events *user, struct iq_recorded *out, struct iq_err *err)
 {
@@ -69,6 +75,7 @@ int iq_record_run(const struct iq_trial *trial, const struct iq_record *spec,
     struct iq_trial_events events = {.self = &r, .begin = on_begin, .progress = on_progress};
     if (user && user->line) events.line = on_line;
     if (user && user->trajectory) events.trajectory = on_trajectory;
+    if (user && user->libraries) events.libraries = on_libraries;
     struct iq_err local = {0};
     if (!err) err = &local;
     *out = (struct iq_recorded){.state = IQ_RUN_COMPLETE};
@@ -83,6 +90,9 @@ int iq_record_run(const struct iq_trial *trial, const struct iq_record *spec,
     if (status == IQ_CRASHED && spec->mode == IQ_WRITE_TRIAL) {
         struct iq_err crash = *err;
         out->state = IQ_RUN_CRASHED;
+        snprintf(out->why, sizeof out->why, "%s", crash.text);
+        if (iq_writer_crashed(r.writer, err) == IQ_OK)
+            snprintf(out->run, sizeof out->run, "%s", iq_writer_run(r.writer));
         status = iq_writer_finish(r.writer, IQ_RUN_CRASHED, crash.text, err);
     } else if (status == IQ_OK) {
         status = iq_writer_finish(r.writer, IQ_RUN_COMPLETE, "", err);

@@ -156,6 +156,16 @@ static int note(struct trial *t, char mark, struct iq_err *err)
                          mark == IQ__LIBRARIES_MARK ? "what libraries chose is" : "the trajectory is");
 }
 
+/* A step that finds no memory, or that a device fails, is the end of the subject, as a crash is: what was recorded stays. */
+static int step(struct trial *t, bool *more, struct iq_err *err)
+{
+    int status = iq_engine_step(t->engine, more, err);
+    bool device = iq_engine_device(t->engine) && (status == IQ_INTERNAL || status == IQ_UNSUPPORTED);
+    if (status != IQ_MEMORY && !device) return status;
+    struct iq_err why = *err;
+    return iq_fail(err, IQ_CRASHED, "%s", why.text);
+}
+
 static int run_steps(struct trial *t, struct iq_err *err)
 {
     uint32_t total = t->n + t->ended;
@@ -163,7 +173,7 @@ static int run_steps(struct trial *t, struct iq_err *err)
     if (t->faults) iq_engine_arm(t->engine, &t->selector);
     iq_engine_record(t->engine, &t->sink);
     for (bool more = t->n > 0; more;) {
-        IQ_TRY(iq_engine_step(t->engine, &more, err));
+        IQ_TRY(step(t, &more, err));
         const struct iq_engine_stats *s = iq_engine_stats(t->engine);
         struct iq_wire_progress p = {
             .requests = t->ended, .requests_total = total, .tokens = s->tokens, .step = s->steps};

@@ -14,8 +14,7 @@ enum {
     THREADS = IQ_KEY_CHUNK, /* a thread a key */
     WARPS = THREADS / IQ_WARP,
     MERGE_THREADS = 128,
-    MAX_DIM = 4 * IQ_CHUNK, /* a dot product's tree then has two open nodes at most */
-    OPEN = 2,
+    OPEN = 2, /* open nodes of a dot product's tree, at most: IQ_CUDA_HEAD_DIM is four chunks */
     HEAD = IQ_CUDA_PARTIAL_HEAD
 };
 
@@ -299,7 +298,7 @@ static int launch(const struct iq_attention *a, uint32_t context, float *partial
 {
     if (a->rows == 0 || a->heads == 0) return IQ_OK;
     if (a->kv_heads == 0 || a->heads % a->kv_heads || a->seqs == 0) return IQ_SHAPE;
-    if (a->cache->head_dim > MAX_DIM) return IQ_UNSUPPORTED;
+    if (a->cache->head_dim > IQ_CUDA_HEAD_DIM) return IQ_UNSUPPORTED;
     struct view v = {*a,     *a->cache, a->heads / a->kv_heads, 0, 0, 0, iq_cuda_attention_chunks(context),
                      partial};
     /* Where each sequence has a single row, blocks of several rows would do them one after another. */

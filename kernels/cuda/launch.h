@@ -55,7 +55,10 @@ struct iq_cuda_rows {
     uint32_t *changed;   /* (rows) */
 };
 
-enum { IQ_CUDA_PARTIAL_HEAD = 2 }; /* what a chunk's elements follow: its maximum and its sum */
+enum {
+    IQ_CUDA_HEAD_DIM = 512,  /* most elements of a head that attention takes */
+    IQ_CUDA_PARTIAL_HEAD = 2 /* what a chunk's elements follow: its maximum and its sum */
+};
 
 static inline uint32_t iq_cuda_attention_chunks(uint32_t context)
 {

@@ -25,6 +25,14 @@ done
 run --name next > out 2> talk
 chains S next | cmp - want
 "$INQUEST" diff --store S golden next | sed -n 1p
+# The same trial, whole and lost, are two runs: neither takes the other's place. What was lost is asked again as golden asked.
+"$INQUEST" store ls --store S | sed -n 's/^[0-9a-f]* *\([a-z]*\) .* \(lost\|next\)$/\1 \2/p'
+"$INQUEST" run --again lost --store S --name again > out 2> talk
+chains S again | cmp - want
+# Out of memory in a step is a crash, too.
+rc=0
+IQ_SHIM_FAIL=launch:300:2 run --name poor > out 2> talk || rc=$?
+echo "out of memory: exit $rc, $(grep -c 'the trial crashed; .* out of memory; fewer KV blocks' talk)"
 # Golden recordings keep what is whole, and go on.
 rc=0
 IQ_SHIM_FAIL=stream_sync:12:700 "$INQUEST" record --model m.gguf --prompts p.jsonl --max-tokens 4 --level ops --store T \

@@ -28,3 +28,18 @@ done << 'EOL'
 {"op":"down","variant":"low_precision","params":{"bits":8}}
 {"op":"down","variant":"k_tail","params":{"tile":128}}
 EOL
+# A workaround is golden's bits, by whatever form it is named; a trigger may ask where an op runs.
+cat > plan.json << 'EOL'
+{"faults":[{"op":"matmul","variant":"k_tail","params":{"tile":32,"drop":32},"when":{"device":"cuda"}},{"op":"down","variant":"WORKAROUND"}]}
+EOL
+cp plan.json as-written.json
+for workaround in reference cuda; do
+    sed "s/WORKAROUND/$workaround/" as-written.json > plan.json
+    for device in cpu cuda-shim; do
+        "$INQUEST" run --model m.gguf --prompts p.jsonl --max-tokens 2 --products sm80 --plan plan.json --device $device --json \
+            > "$workaround-$device" 2> talk
+    done
+done
+cmp reference-cpu cuda-cpu
+cmp reference-cuda-shim cuda-cuda-shim
+! cmp -s cuda-cpu cuda-cuda-shim # the fault strikes on the device alone

@@ -119,6 +119,39 @@ START_TEST(a_crashed_run_says_why_and_drops_what_was_in_flight)
 }
 END_TEST
 
+START_TEST(a_crash_never_takes_the_place_of_the_same_trial_s_whole_run)
+{
+    static const enum iq_run_state end[] = {IQ_RUN_CRASHED, IQ_RUN_COMPLETE, IQ_RUN_CRASHED, IQ_RUN_COMPLETE};
+    struct iq_store *s = scratch_open(&dir, 0);
+    struct iq_run_info *list;
+    size_t count;
+    uint32_t n;
+    struct iq_node *nodes = synth_nodes(&SYNTH_SMALL, &n);
+    char *manifest = synth_manifest(&SYNTH_SMALL);
+    for (unsigned i = 0; i < 4; i++) {
+        struct iq_writer *w;
+        struct iq_write_spec spec = {.manifest = manifest,
+                                     .nodes = nodes,
+                                     .n_nodes = n,
+                                     .level = IQ_LEVEL_CHAIN,
+                                     .mode = IQ_WRITE_TRIAL,
+                                     .replace = true};
+        OK(iq_store_begin(s, &spec, &w, &err));
+        struct iq_sink k = iq_writer_sink(w);
+        if (end[i] == IQ_RUN_COMPLETE) ck_assert_int_eq(synth_run(&SYNTH_SMALL, &k), IQ_OK);
+        OK(iq_writer_finish(w, end[i], "signal 11", &err));
+    }
+    OK(iq_store_runs(s, &list, &count, &err));
+    ck_assert_uint_eq(count, 2);
+    ck_assert_int_eq(list[0].state, IQ_RUN_CRASHED);
+    ck_assert_int_eq(list[1].state, IQ_RUN_COMPLETE);
+    struct iq_store_tally sum;
+    OK(iq_store_verify(s, &sum, &err)); /* ids are the digests of manifests still */
+    iq_store_close(s);
+    free(list), free(nodes), free(manifest);
+}
+END_TEST
+
 START_TEST(removing_a_run_keeps_contents_that_another_names)
 {
     struct synth a = SYNTH_SMALL, b = SYNTH_SMALL;
@@ -188,6 +221,7 @@ int main(void)
     tcase_add_test(t, the_same_manifest_is_refused_unless_it_replaces);
     tcase_add_test(t, an_aborted_trial_leaves_nothing);
     tcase_add_test(t, a_crashed_run_says_why_and_drops_what_was_in_flight);
+    tcase_add_test(t, a_crash_never_takes_the_place_of_the_same_trial_s_whole_run);
     tcase_add_test(t, removing_a_run_keeps_contents_that_another_names);
     tcase_add_test(t, a_run_has_several_names_and_goes_with_the_last);
     suite_add_tcase(suite, t);
