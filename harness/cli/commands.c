@@ -15,6 +15,8 @@ const struct iq_command *const iq_commands[] = {
     &iq_cmd_faults_show,
     &iq_cmd_faults_fields,
     &iq_cmd_faults_algorithms,
+    &iq_cmd_canary_tasks,
+    &iq_cmd_canary_prompts,
     &iq_cmd_store_ls,
     &iq_cmd_store_show,
     &iq_cmd_store_verify,
