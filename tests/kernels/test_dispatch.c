@@ -424,6 +424,7 @@ START_TEST(a_state_belongs_to_a_fault_in_a_slot_and_is_zero_when_armed)
                                        .slot = iq_slots_at(slots, IQ_OP_ATTN_ADD, place / 2, 0)};
                 picks[0] = (struct iq_pick){.variant = &counts, .fault = place % 2};
                 n_picks = 1;
+                n_fired = 0;
                 args.y = out[place];
                 ck_assert_int_eq(iq_dispatch(&ex, &site, &args), IQ_OK);
                 ck_assert_float_eq(out[place][0], a[0][0] + b[0][0] + (float)(call + 1));
