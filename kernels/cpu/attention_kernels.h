@@ -249,6 +249,16 @@ static void mix_rows(const struct tile *t, uint32_t r, uint32_t rows, uint32_t l
     for (; e + wide * VL <= dim; e += wide * VL)
         by_rows[rows].mix(&t->keys, lo, hi, weight, e, sum, t->stride);
     for (; e + VL <= dim; e += VL) by_rows[rows].mix1(&t->keys, lo, hi, weight, e, sum, t->stride);
+    if (e < dim && dim > VL) {
+        /* What is left of a head, as the vector that ends with it: its first sums are there already and stay. */
+        float kept[TILE][VL];
+        uint32_t at = dim - VL;
+        for (uint32_t i = 0; i < rows; i++) memcpy(kept[i], sum + i * t->stride + at, sizeof kept[i]);
+        by_rows[rows].mix1(&t->keys, lo, hi, weight, at, sum, t->stride);
+        for (uint32_t i = 0; i < rows; i++)
+            memcpy(sum + i * t->stride + at, kept[i], (e - at) * sizeof kept[i][0]);
+        return;
+    }
     for (; e < dim; e++)
         for (uint32_t i = 0; i < rows; i++)
             for (uint32_t key = lo; key < hi; key++)
