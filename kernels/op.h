@@ -48,11 +48,12 @@ struct iq_kind {
 };
 
 enum {
-    IQ_V_REFERENCE = 1,    /* plain C, written to be read; exactly one per kind */
-    IQ_V_GOLDEN = 2,       /* bits equal to the reference's: may serve golden */
-    IQ_V_BENIGN = 4,       /* another order or tile: other bits, no wrong result */
-    IQ_V_FAULTY = 8,       /* wrong on purpose */
-    IQ_V_COUPLES_ROWS = 16 /* a row's result may depend on other rows: refused in golden */
+    IQ_V_REFERENCE = 1,     /* plain C, written to be read; exactly one per kind */
+    IQ_V_GOLDEN = 2,        /* bits equal to the reference's: may serve golden */
+    IQ_V_BENIGN = 4,        /* another order or tile: other bits, no wrong result */
+    IQ_V_FAULTY = 8,        /* wrong on purpose */
+    IQ_V_COUPLES_ROWS = 16, /* a row's result may depend on other rows: refused in golden */
+    IQ_V_HARDWARE = 32      /* stands on a library of the GPU's maker: a plan can't arm it on the shim */
 };
 
 struct iq_param {

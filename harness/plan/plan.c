@@ -66,10 +66,18 @@ int iq_plan_check_device(const struct iq_plan *p, const struct iq_settings *s, s
         const struct iq_kind *kind = f->op == IQ_OP_NONE ? f->kind : iq_op_kind((enum iq_op_id)f->op);
         bool device = strcmp(c.device, "cpu") && iq_variant_find(kind->name, "cuda");
         const char *needs = device ? "cpu" : "cuda"; /* the variants that can't run there */
+        if (!strcmp(c.device, "cuda-shim") && (f->variant->flags & IQ_V_HARDWARE))
+            return iq_fail(err, IQ_UNSUPPORTED,
+                           "fault %s: variant %s of %s works on GPUs only; found --device cuda-shim", f->name,
+                           f->variant->name, kind->name);
         if (iq_fault_is_workaround(f) || strcmp(f->variant->device, needs)) continue;
         return iq_fail(err, IQ_UNSUPPORTED,
                        "fault %s: variant %s of %s runs only with --device %s; found --device %s", f->name,
-                       f->variant->name, kind->name, device ? "cpu" : "cuda or cuda-shim", c.device);
+                       f->variant->name, kind->name,
+                       device                              ? "cpu"
+                       : f->variant->flags & IQ_V_HARDWARE ? "cuda"
+                                                           : "cuda or cuda-shim",
+                       c.device);
     }
     return IQ_OK;
 }
