@@ -69,8 +69,8 @@ const struct iq_err *iq_writer_error(const struct iq_writer *);
 /* Trial: it did not end well. From here on the run has another id: its manifest says so, so that a crash never takes the place
  * of the same trial's whole run, nor that of the crash. Finishing as crashed does it too. */
 int iq_writer_crashed(struct iq_writer *, struct iq_err *);
-/* Publishes the run in `state` (complete, or crashed with the reason in `message`). Frees the writer when it
- * returns IQ_OK; otherwise call abort. */
+/* Publishes the run in `state`: complete, or crashed with the reason in `message` (see iq_trace; NULL: none). Frees the
+ * writer when it returns IQ_OK; otherwise call abort. */
 int iq_writer_finish(struct iq_writer *, enum iq_run_state state, const char *message, struct iq_err *);
 /* Trial: leaves nothing. Golden: leaves the committed requests. Frees the writer; NULL is fine. */
 void iq_writer_abort(struct iq_writer *);

@@ -30,7 +30,8 @@ struct iq_trace {
     uint32_t n_nodes;
     enum iq_level level;
     enum iq_run_state state;
-    const char *message; /* why it crashed; "" otherwise */
+    /* Why it crashed. Of a complete run: what libraries beside the kernels chose, as JSON, or "". */
+    const char *message;
 
     /* The finished request with the smallest index >= at_least. */
     int (*request)(void *self, uint32_t at_least, struct iq_request_end *out, struct iq_err *);

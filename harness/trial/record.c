@@ -1,8 +1,11 @@
+#define _GNU_SOURCE
 #include "harness/trial/record.h"
 
 #include "harness/cli/progress.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct recording {
     const struct iq_trial *trial;
@@ -11,6 +14,7 @@ struct recording {
     struct iq_writer *writer;
     struct iq_progress bar;
     bool drawn;
+    char *libraries; /* owned: what they chose, JSON; or NULL */
     const struct iq_trial_events *user;
 };
 
@@ -62,26 +66,29 @@ static int on_trajectory(void *self, const char *json)
     return user->trajectory(user->self, json);
 }
 
+/* Kept with the run: the manifest was written before anything was chosen. */
 static int on_libraries(void *self, const char *json)
 {
-    const struct iq_trial_events *user = ((struct recording *)self)->user;
-    return user->libraries(user->self, json);
+    struct recording *r = self;
+    free(r->libraries);
+    if (!(r->libraries = strdup(json))) return IQ_MEMORY;
+    return r->user && r->user->libraries ? r->user->libraries(r->user->self, json) : IQ_OK;
 }
 
 int iq_record_run(const struct iq_trial *trial, const struct iq_record *spec,
                   const struct iq_trial_events *user, struct iq_recorded *out, struct iq_err *err)
 {
     struct recording r = {.trial = trial, .spec = spec, .out = out, .user = user};
-    struct iq_trial_events events = {.self = &r, .begin = on_begin, .progress = on_progress};
+    struct iq_trial_events events = {
+        .self = &r, .begin = on_begin, .progress = on_progress, .libraries = on_libraries};
     if (user && user->line) events.line = on_line;
     if (user && user->trajectory) events.trajectory = on_trajectory;
-    if (user && user->libraries) events.libraries = on_libraries;
     struct iq_err local = {0};
     if (!err) err = &local;
     *out = (struct iq_recorded){.state = IQ_RUN_COMPLETE};
     int status = iq_trial_run(trial, &events, err);
     if (r.drawn) iq_progress_end(&r.bar);
-    if (!r.writer) return status;
+    if (!r.writer) return status; /* no step was run */
     const struct iq_err *write_err = iq_writer_error(r.writer);
     if (status != IQ_OK && write_err->status) { /* the store failed, and the trial with it: say the cause */
         *err = *write_err;
@@ -95,8 +102,9 @@ int iq_record_run(const struct iq_trial *trial, const struct iq_record *spec,
             snprintf(out->run, sizeof out->run, "%s", iq_writer_run(r.writer));
         status = iq_writer_finish(r.writer, IQ_RUN_CRASHED, crash.text, err);
     } else if (status == IQ_OK) {
-        status = iq_writer_finish(r.writer, IQ_RUN_COMPLETE, "", err);
+        status = iq_writer_finish(r.writer, IQ_RUN_COMPLETE, r.libraries, err);
     }
     if (status != IQ_OK) iq_writer_abort(r.writer);
+    free(r.libraries);
     return status;
 }
