@@ -4,20 +4,29 @@
 
 #include <stdlib.h>
 
-/* The rows of all points of a call, side by side in the room, as one list of launches. */
-static int each_run(struct iq_cuda *c, const struct iq_kind *kind, const void *args,
-                    struct iq_cuda_rows *rows, int (*launch)(const struct iq_cuda_rows *, iq_cuda_stream),
-                    const char *what)
+typedef int rows_launcher(const struct iq_cuda_rows *, iq_cuda_stream);
+
+/* One launch for each run of a point's rows; they stand behind what rows->at says, and move it on. */
+static int point_rows(struct iq_cuda *c, const struct iq_kind *kind, const void *args, unsigned point,
+                      struct iq_cuda_rows *rows, rows_launcher *launch, const char *what)
 {
     struct iq_run run[IQ_RUNS];
-    unsigned runs;
+    unsigned runs = kind->runs(args, point, run);
+    for (unsigned i = 0; i < runs; i++) {
+        rows->x = run[i].x, rows->ld = run[i].ld, rows->n = (uint32_t)run[i].n;
+        IQ_TRY(iq_cuda_launched(c, launch(rows, c->stream), what));
+        rows->at += run[i].n;
+    }
+    return IQ_OK;
+}
+
+/* All points of a call, side by side. */
+static int call_rows(struct iq_cuda *c, const struct iq_kind *kind, const void *args,
+                     struct iq_cuda_rows *rows, rows_launcher *launch, const char *what)
+{
     rows->at = 0;
-    for (unsigned p = 0; (runs = kind->runs(args, p, run)) != 0; p++)
-        for (unsigned i = 0; i < runs; i++) {
-            rows->x = run[i].x, rows->ld = run[i].ld, rows->n = (uint32_t)run[i].n;
-            IQ_TRY(iq_cuda_launched(c, launch(rows, c->stream), what));
-            rows->at += run[i].n;
-        }
+    for (unsigned p = 0; kind->row_bytes(args, p); p++)
+        IQ_TRY(point_rows(c, kind, args, p, rows, launch, what));
     return IQ_OK;
 }
 
@@ -35,9 +44,9 @@ static int run_strike(struct iq_exec *x, const struct iq_site *site, const void 
                                 .changed = changed};
     IQ_TRY(
         iq_cuda_done(c, c->api->memset_async(changed, 0, n * sizeof *changed, c->stream), "clearing flags"));
-    IQ_TRY(each_run(c, kind, args, &rows, c->kernels->rows_save, "setting rows aside"));
+    IQ_TRY(call_rows(c, kind, args, &rows, c->kernels->rows_save, "setting rows aside"));
     IQ_TRY(k->pick.variant->run(x, site, args, k->pick.params, k->state));
-    return each_run(c, kind, args, &rows, c->kernels->rows_settle, "settling rows");
+    return call_rows(c, kind, args, &rows, c->kernels->rows_settle, "settling rows");
 }
 
 static int run_digest(struct iq_cuda *c, const struct iq_slot *slot, const void *args, uint32_t rows,
@@ -94,15 +103,10 @@ static int run_bytes(struct iq_exec *x, const struct iq__call *call, const void 
     size_t bytes = kind->row_bytes(args, point);
     struct iq_cuda_rows rows = {
         .rows = call->rows, .stride = bytes / sizeof(uint32_t), .saved = s->saved.block[s->saved.blocks - 1]};
-    struct iq_run run[IQ_RUNS];
-    unsigned runs = kind->runs ? kind->runs(args, point, run) : 0;
-    if (!kind->runs)
+    if (kind->runs)
+        IQ_TRY(point_rows(c, kind, args, point, &rows, c->kernels->rows_save, "reading rows"));
+    else
         IQ_TRY(iq_cuda_launched(c, c->kernels->rows_kv(&rows, args, point, c->stream), "reading K and V"));
-    for (unsigned i = 0; i < runs; i++) {
-        rows.x = run[i].x, rows.ld = run[i].ld, rows.n = (uint32_t)run[i].n;
-        IQ_TRY(iq_cuda_launched(c, c->kernels->rows_save(&rows, c->stream), "reading rows"));
-        rows.at += run[i].n;
-    }
     return give_bytes(c, call, at, bytes, kind->elem);
 }
 
