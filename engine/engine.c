@@ -321,8 +321,8 @@ struct iq_digest iq_engine_contract(const struct iq_engine *e)
     const struct iq_model *m = e->model;
     char rotary[IQ_DIGEST_HEX];
     iq_digest_hex(m->rotary_digest, rotary);
-    iq_buf_printf(&text, "ieee %d unit %d %u chunk %d keys %d lanes %d act %d kv f32 rotary %s",
-                  IQ_CONTRACT_VERSION, IQ_UNIT, m->attn_unit, IQ_CHUNK, IQ_KEY_CHUNK, IQ_VECTOR_LANES,
+    iq_buf_printf(&text, "ieee %d unit %d %u %u chunk %d keys %d lanes %d act %d kv f32 rotary %s",
+                  IQ_CONTRACT_VERSION, IQ_UNIT, m->attn_unit, m->ffn_unit, IQ_CHUNK, IQ_KEY_CHUNK, IQ_VECTOR_LANES,
                   e->config.act, rotary);
     char products[80];
     if (e->config.products)

@@ -135,7 +135,7 @@ static int reduced(const struct pass *p, enum iq_op_id product, enum iq_op_id re
         const struct iq_shard *s = attn ? &m->attn[r] : &m->ffn[r];
         const struct iq_matrix *matrix = attn ? w->rank[r].out : w->rank[r].down;
         struct iq_matmul a = {.rows = p->rows, .parts = s->nodes, .act = IQ_ACT_F32, .x = x, .ldx = ldx};
-        uint32_t x_at = s->unit * (attn ? m->attn_unit : IQ_UNIT);
+        uint32_t x_at = s->unit * (attn ? m->attn_unit : m->ffn_unit);
         for (uint32_t i = 0; i < s->nodes; i++, n++) {
             float *y = f->part + (size_t)n * f->max_rows * hidden;
             a.part[i] = (struct iq_matmul_part){.w = &matrix[i], .y = y, .ldy = hidden, .x_at = x_at};
@@ -249,7 +249,7 @@ static int ffn_block(const struct pass *p)
     const struct iq_layer_weights *w = &m->layer[p->layer];
     IQ_TRY(norm(p, IQ_OP_FFN_NORM, f->res[1], c->hidden, w->ffn_norm, 1, c->hidden, f->h, f->ld_h));
     for (uint32_t r = 0; r < m->tp; r++) {
-        size_t at = (size_t)m->ffn[r].unit * IQ_UNIT;
+        size_t at = (size_t)m->ffn[r].unit * m->ffn_unit;
         struct iq_matmul a = {.rows = p->rows,
                               .parts = 2,
                               .act = f->act,

@@ -44,7 +44,8 @@ static int shard(struct iq_model *m, struct iq_err *err)
     const struct iq_model_config *c = &m->config;
     m->attn_units = c->kv_heads;
     m->attn_unit = c->heads / c->kv_heads * c->head_dim;
-    m->ffn_units = (c->ffn + IQ_UNIT - 1) / IQ_UNIT;
+    m->ffn_unit = iq_ffn_unit(c->ffn);
+    m->ffn_units = (c->ffn + m->ffn_unit - 1) / m->ffn_unit;
     IQ_TRY(iq_shard_plan(m->attn_units, m->tp, "KV groups of the attention output", m->attn, err));
     IQ_TRY(iq_shard_plan(m->ffn_units, m->tp, "128-column units of the FFN", m->ffn, err));
     m->layer = calloc(c->layers, sizeof *m->layer);

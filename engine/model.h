@@ -1,7 +1,7 @@
 /* A model ready to run: configuration, packed weights, tokenizer, rotary table.
  *
  * Weights are copied out of the file into one arena of packed panels, cut for `tp` tensor-parallel ranks: a rank owns a
- * contiguous run of KV groups (attention) and of 128-column units (FFN), as the contract says; for row-parallel
+ * contiguous run of KV groups (attention) and of units of columns (FFN), as the contract says; for row-parallel
  * matrices it holds one matrix per tree node of its run. The file's pages are let go as they are packed.
  * Ownership: iq_model_close frees all. Constant after opening: several engines and threads may share one.
  * Errors: what the readers say; IQ_UNSUPPORTED when tp has more ranks than units, by name.
@@ -36,7 +36,7 @@ struct iq_model {
     uint32_t tp;
     struct iq_shard attn[IQ_SHARD_RANKS], ffn[IQ_SHARD_RANKS]; /* (tp) runs of KV groups, of FFN units */
     uint32_t attn_units, attn_unit;                            /* KV groups; columns of one */
-    uint32_t ffn_units;
+    uint32_t ffn_units, ffn_unit;
     struct iq_matrix embed, head; /* the same panels when tied */
     const float *final_norm;
     struct iq_layer_weights *layer; /* (layers) */

@@ -90,7 +90,7 @@ static int plan_layer(struct pack *p, uint32_t l, struct iq_err *err)
         struct iq_rank_weights *w = &m->layer[l].rank[r];
         uint32_t kv0 = m->attn[r].unit * d, kvs = m->attn[r].units * d;
         uint32_t q0 = m->attn[r].unit * group, qs = m->attn[r].units * group;
-        uint32_t f0 = m->ffn[r].unit * IQ_UNIT, f1 = (m->ffn[r].unit + m->ffn[r].units) * IQ_UNIT;
+        uint32_t f0 = m->ffn[r].unit * m->ffn_unit, f1 = (m->ffn[r].unit + m->ffn[r].units) * m->ffn_unit;
         if (f1 > c->ffn) f1 = c->ffn;
         IQ_TRY(plan(p, &w->q, t->q, q0, qs, 0, c->hidden, IQ_UNIT, err));
         IQ_TRY(plan(p, &w->k, t->k, kv0, kvs, 0, c->hidden, IQ_UNIT, err));
@@ -103,9 +103,9 @@ static int plan_layer(struct pack *p, uint32_t l, struct iq_err *err)
         IQ_TRY(plan(p, &w->up, t->up, f0, f1 - f0, 0, c->hidden, IQ_UNIT, err));
         for (uint32_t i = 0; i < m->ffn[r].nodes; i++) {
             const struct iq_shard_node *n = &m->ffn[r].node[i];
-            uint32_t k0 = n->unit * IQ_UNIT, k1 = (n->unit + n->units) * IQ_UNIT;
-            IQ_TRY(plan(p, &w->down[i], t->down, 0, c->hidden, k0, (k1 < c->ffn ? k1 : c->ffn) - k0, IQ_UNIT,
-                        err));
+            uint32_t k0 = n->unit * m->ffn_unit, k1 = (n->unit + n->units) * m->ffn_unit;
+            if (k1 > c->ffn) k1 = c->ffn;
+            IQ_TRY(plan(p, &w->down[i], t->down, 0, c->hidden, k0, k1 - k0, m->ffn_unit, err));
         }
     }
     return IQ_OK;

@@ -42,6 +42,14 @@ enum {
 
 #define IQ_NAN_BITS 0x7fffffffu
 
+/* Columns of a unit of the feed-forward's down projection. A small model's are narrower, so that eight ranks find a unit
+ * each; whole blocks of the quantised formats in any case. */
+IQ_HD uint32_t iq_ffn_unit(uint32_t ffn)
+{
+    uint32_t eighth = (ffn + 7) / 8, whole = (eighth + 31) / 32 * 32;
+    return whole < IQ_UNIT ? whole : IQ_UNIT;
+}
+
 IQ_HD uint32_t iq_f32_bits(float f)
 {
     uint32_t u;

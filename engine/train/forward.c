@@ -103,7 +103,7 @@ static int block(struct iq_train *t, const struct iq__train_part *part, uint32_t
     IQ_TRY(norm(t, rows, l->middle, l->ffn_norm, l->h2));
     IQ_TRY(iq__train_apply(t, rows, l->h2, l->w_gate_up, 2 * (size_t)r->ffn, d, IQ_UNIT, l->gate_up));
     IQ_TRY(activate(t, rows, l->gate_up, l->act));
-    IQ_TRY(iq__train_apply(t, rows, l->act, l->w_down, d, r->ffn, IQ_UNIT, m->branch));
+    IQ_TRY(iq__train_apply(t, rows, l->act, l->w_down, d, r->ffn, iq_ffn_unit(r->ffn), m->branch));
     return iq__train_residual(t, part, 2 * i + 1, l->middle, m->branch, next);
 }
 

@@ -7,6 +7,7 @@ const struct iq_command *const iq_commands[] = {
     &iq_cmd_model_info,
     &iq_cmd_model_tokenize,
     &iq_cmd_model_perplexity,
+    &iq_cmd_model_train,
     &iq_cmd_run,
     &iq_cmd_record,
     &iq_cmd_diff,

@@ -16,6 +16,7 @@ extern const struct iq_command iq_cmd_faults_show;
 extern const struct iq_command iq_cmd_model_fetch;
 extern const struct iq_command iq_cmd_model_info;
 extern const struct iq_command iq_cmd_model_perplexity;
+extern const struct iq_command iq_cmd_model_train;
 extern const struct iq_command iq_cmd_model_tokenize;
 extern const struct iq_command iq_cmd_record;
 extern const struct iq_command iq_cmd_replay;

@@ -63,7 +63,7 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
     if (!j->hidden || !j->ffn || !j->heads || !j->kv_heads || !j->head_dim || !j->vocab) return false;
     uint32_t group = (uint32_t)(j->heads / j->kv_heads * j->head_dim),
              qw = (uint32_t)(j->heads * j->head_dim);
-    uint32_t ffn_units = (uint32_t)(j->ffn + IQ_UNIT - 1) / IQ_UNIT;
+    uint32_t ffn_unit = iq_ffn_unit((uint32_t)j->ffn), ffn_units = ((uint32_t)j->ffn + ffn_unit - 1) / ffn_unit;
     *out = (struct iq_vitro_shape){.rows = most(s->tokens, ROWS_MAX),
                                    .unit = IQ_UNIT,
                                    .format = weights_format(j->weights),
@@ -76,7 +76,7 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
         uint32_t unit, units;
     } shapes[] = {
         {"qkv", j->hidden, qw, IQ_UNIT, 0},           {"attn_out", qw, j->hidden, group, 0},
-        {"gate_up", j->hidden, j->ffn, IQ_UNIT, 0},   {"down", j->ffn, j->hidden, IQ_UNIT, 0},
+        {"gate_up", j->hidden, j->ffn, IQ_UNIT, 0},   {"down", j->ffn, j->hidden, ffn_unit, 0},
         {"lm_head", j->hidden, j->vocab, IQ_UNIT, 0}, {"attn_reduce", 0, j->hidden, 0, (uint32_t)j->kv_heads},
         {"ffn_reduce", 0, j->hidden, 0, ffn_units}};
     if (!strcmp(s->op, "topk")) {
