@@ -1,7 +1,6 @@
 #include "golden/compare_state.h"
 #include "kernels/base/grow.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,34 +155,6 @@ static void flip_note(struct iq__compare *c, const struct iq_request_end *ge, co
         c->f->decisive_flips++;
 }
 
-static bool says(const char *text, const char *expect)
-{
-    size_t n = strlen(text), m = strlen(expect);
-    while (n && isspace((unsigned char)text[n - 1])) n--;
-    while (n && isspace((unsigned char)*text)) text++, n--;
-    while (m && isspace((unsigned char)expect[m - 1])) m--;
-    while (m && isspace((unsigned char)*expect)) expect++, m--;
-    return n == m && !memcmp(text, expect, n);
-}
-
-static int answer_note(struct iq__compare *c, const struct iq_request_end *g, const struct iq_request_end *s)
-{
-    cJSON *params;
-    if (!strstr(s->params, "\"expect\"")) return IQ_OK;
-    IQ_TRY(iq_json_parse(s->params, strlen(s->params), "params", &params, c->err));
-    const char *expect = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(params, "expect"));
-    if (expect) {
-        bool a = says(g->text, expect), b = says(s->text, expect);
-        c->f->asked++;
-        c->f->golden_right += a;
-        c->f->subject_right += b;
-        c->f->lost += a && !b;
-        c->f->gained += !a && b;
-    }
-    iq_json_free(params);
-    return IQ_OK;
-}
-
 /* ---- one request ---- */
 
 static int positions_get(const struct iq_trace *t, uint32_t request, const struct iq_position **p, size_t *n,
@@ -231,7 +202,7 @@ static int request_compare(struct iq__compare *c, uint32_t gr, const struct iq_r
     health_note(c, gp, gn);
     health_note(c, sp, sn);
     flip_note(c, &g, s, gp, gn);
-    IQ_TRY(answer_note(c, &g, s));
+    IQ_TRY(iq__answers_request(c, &g, s, sp, sn));
     if (!c->f->same_contract) return IQ_OK;
     return digests_compare(c, s, gp, gn, sp, sn);
 }

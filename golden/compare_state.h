@@ -106,12 +106,17 @@ struct iq__compare {
     size_t n_hits, cap_hits;
     struct iq__body *computed;
     size_t n_computed, cap_computed;
+    size_t cap_batches; /* of finding.batch */
     uint64_t first_key; /* step << 16 | node of finding.first while no op is guilty */
 };
 
 /* compare_manifest.c: rungs 1 and what the finding takes from manifests; the variant of each guilty op. */
 int iq__compare_manifests(struct iq__compare *);
 int iq__compare_variants(struct iq__compare *);
+
+/* compare_answers.c: position, n: the subject's. */
+int iq__answers_request(struct iq__compare *, const struct iq_request_end *g, const struct iq_request_end *s,
+                        const struct iq_position *position, size_t n);
 
 /* compare_cells.c */
 int iq__cells_open(struct iq__compare *);

@@ -11,6 +11,7 @@ void iq_finding_free(struct iq_finding *f)
         free(f->guilty[i].trigger.bucket);
     }
     free(f->guilty);
+    free(f->batch);
     free(f->replay);
     free(f);
 }
@@ -185,6 +186,35 @@ static void rungs_json(const struct iq_finding *f, struct iq_jw *w)
     iq_jw_end(w, '}');
 }
 
+static void answers_json(const struct iq_answers *a, struct iq_jw *w)
+{
+    key_u64(w, "asked", a->asked);
+    key_u64(w, "golden", a->golden_right);
+    key_u64(w, "subject", a->subject_right);
+    key_u64(w, "lost", a->lost);
+    key_u64(w, "gained", a->gained);
+}
+
+static void accuracy_json(const struct iq_finding *f, struct iq_jw *w)
+{
+    if (!f->answers.asked) {
+        iq_jw_null(w);
+        return;
+    }
+    iq_jw_begin(w, '{');
+    answers_json(&f->answers, w);
+    iq_jw_key(w, "by_batch");
+    iq_jw_begin(w, '[');
+    for (size_t i = 0; i < f->n_batches; i++) {
+        iq_jw_begin(w, '{');
+        key_u64(w, "batch", f->batch[i].batch);
+        answers_json(&f->batch[i], w);
+        iq_jw_end(w, '}');
+    }
+    iq_jw_end(w, ']');
+    iq_jw_end(w, '}');
+}
+
 static void effect_json(const struct iq_finding *f, struct iq_jw *w)
 {
     iq_jw_key(w, "tokens");
@@ -200,17 +230,7 @@ static void effect_json(const struct iq_finding *f, struct iq_jw *w)
     key_u64(w, "invalid_tokens", f->invalid_tokens);
     iq_jw_end(w, '}');
     iq_jw_key(w, "accuracy");
-    if (!f->asked) {
-        iq_jw_null(w);
-        return;
-    }
-    iq_jw_begin(w, '{');
-    key_u64(w, "asked", f->asked);
-    key_u64(w, "golden", f->golden_right);
-    key_u64(w, "subject", f->subject_right);
-    key_u64(w, "lost", f->lost);
-    key_u64(w, "gained", f->gained);
-    iq_jw_end(w, '}');
+    accuracy_json(f, w);
 }
 
 void iq_finding_json(const struct iq_finding *f, struct iq_jw *w)

@@ -128,6 +128,12 @@ struct iq_guilty {
     struct iq_vitro_result vitro;
 };
 
+/* Exact matches of `expect`. lost: golden's is right, the subject's is not. */
+struct iq_answers {
+    uint32_t batch; /* of a bucket */
+    uint64_t asked, golden_right, subject_right, lost, gained;
+};
+
 struct iq_finding {
     enum iq_label label;
     enum iq_numerics numerics;
@@ -160,7 +166,9 @@ struct iq_finding {
     uint64_t changed;                                          /* requests whose generated ids differ */
     uint64_t tie_flips, decisive_flips;                        /* first flip of each request */
     double worst_margin;                                       /* largest golden margin of a flip */
-    uint64_t asked, golden_right, subject_right, lost, gained; /* exact matches of `expect` */
+    struct iq_answers answers;                                 /* all */
+    struct iq_answers *batch; /* by the batch of the subject's step that chose an answer's first token, ascending */
+    size_t n_batches;
 
     bool show_fired;
     uint64_t planned; /* faults in the subject's plan */

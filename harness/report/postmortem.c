@@ -164,6 +164,25 @@ static void guilty(const struct iq_finding *f, struct iq_buf *b)
     }
 }
 
+static void accuracy(const struct iq_finding *f, struct iq_buf *b)
+{
+    const struct iq_answers *a = &f->answers;
+    if (!a->asked) return;
+    iq_buf_printf(b,
+                  "accuracy   exact answers: golden %" PRIu64 "/%" PRIu64 ", subject %" PRIu64 "/%" PRIu64
+                  " (%" PRIu64 " lost, %" PRIu64 " gained)\n",
+                  a->golden_right, a->asked, a->subject_right, a->asked, a->lost, a->gained);
+    if (f->n_batches < 2) return;
+    iq_buf_printf(b, "  batch    subject (golden) of asked:");
+    for (size_t i = 0; i < f->n_batches && i < 16; i++) {
+        a = &f->batch[i];
+        iq_buf_printf(b, "%s%u: %" PRIu64, i ? ", " : " ", a->batch, a->subject_right);
+        if (a->golden_right != a->subject_right) iq_buf_printf(b, " (%" PRIu64 ")", a->golden_right);
+        iq_buf_printf(b, "/%" PRIu64, a->asked);
+    }
+    iq_buf_printf(b, f->n_batches > 16 ? ", ... (%zu values)\n" : "\n", f->n_batches);
+}
+
 static void effect(const struct iq_finding *f, struct iq_buf *b)
 {
     char words[32]; /* "tie flips", not the identifier of the JSON */
@@ -176,11 +195,7 @@ static void effect(const struct iq_finding *f, struct iq_buf *b)
             b, "; first flips: %" PRIu64 " at near ties, %" PRIu64 " decisive, largest golden margin %.3g",
             f->tie_flips, f->decisive_flips, f->worst_margin);
     iq_buf_put(b, "\n", 1);
-    if (f->asked)
-        iq_buf_printf(b,
-                      "accuracy   exact answers: golden %" PRIu64 "/%" PRIu64 ", subject %" PRIu64 "/%" PRIu64
-                      " (%" PRIu64 " lost, %" PRIu64 " gained)\n",
-                      f->golden_right, f->asked, f->subject_right, f->asked, f->lost, f->gained);
+    accuracy(f, b);
     if (f->show_fired)
         iq_buf_printf(b,
                       "fired      %" PRIu64 " times over %" PRIu64 " rows; %" PRIu64

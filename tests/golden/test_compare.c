@@ -91,10 +91,15 @@ START_TEST(a_fault_at_one_batch_size_is_found_with_its_trigger)
     ck_assert_int_eq(f->label, IQ_LABEL_WRONG);
     ck_assert_int_eq(f->effect, IQ_EFFECT_DECISIVE_FLIPS);
     ck_assert_uint_gt(f->changed, 0);
-    ck_assert_uint_eq(f->asked, 24);
-    ck_assert_uint_eq(f->golden_right, 24); /* the expected answer is the first token */
-    ck_assert_uint_gt(f->lost, 0);
-    ck_assert_uint_eq(f->subject_right, 24 - f->lost);
+    ck_assert_uint_eq(f->answers.asked, 24);
+    ck_assert_uint_eq(f->answers.golden_right, 24); /* the expected answer is the first token */
+    ck_assert_uint_gt(f->answers.lost, 0);
+    ck_assert_uint_eq(f->answers.subject_right, 24 - f->answers.lost);
+    uint64_t asked = 0;
+    for (size_t i = 0; i < f->n_batches; asked += f->batch[i++].asked)
+        ck_assert_uint_eq(f->batch[i].lost, f->batch[i].batch == 7 ? f->answers.lost : 0);
+    ck_assert_uint_eq(asked, 24);
+    ck_assert_uint_gt(f->n_batches, 1);
     ck_assert_str_eq(f->replay, "inquest replay");
     struct iq_buf buf = IQ_BUF(1 << 20);
     struct iq_jw w = IQ_JW(&buf);
