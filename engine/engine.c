@@ -322,12 +322,17 @@ struct iq_digest iq_engine_contract(const struct iq_engine *e)
     char rotary[IQ_DIGEST_HEX];
     iq_digest_hex(m->rotary_digest, rotary);
     iq_buf_printf(&text, "ieee %d unit %d %u %u chunk %d keys %d lanes %d act %d kv f32 rotary %s",
-                  IQ_CONTRACT_VERSION, IQ_UNIT, m->attn_unit, m->ffn_unit, IQ_CHUNK, IQ_KEY_CHUNK, IQ_VECTOR_LANES,
-                  e->config.act, rotary);
+                  IQ_CONTRACT_VERSION, IQ_UNIT, m->attn_unit, m->ffn_unit, IQ_CHUNK, IQ_KEY_CHUNK,
+                  IQ_VECTOR_LANES, e->config.act, rotary);
+    const struct iq_model_config *c = &m->config;
+    if (c->experts)
+        iq_buf_printf(&text, " experts %u active %u%s", c->experts, c->active,
+                      c->renormalise ? " renormalised" : "");
     char products[80];
     if (e->config.products)
         iq_buf_printf(&text, " products %s", iq_tc_arithmetic(e->config.products, products, sizeof products));
     for (int op = 0; op < IQ_OPS; op++) {
+        if (!iq_graph_has(c, (enum iq_op_id)op)) continue;
         iq_buf_printf(&text, " %s:%s", iq_op_name((unsigned)op), iq_op_kind((enum iq_op_id)op)->name);
         for (const char *const *p = iq_op_points((enum iq_op_id)op); *p; p++) iq_buf_printf(&text, ".%s", *p);
     }

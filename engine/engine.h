@@ -95,7 +95,7 @@ const struct iq_variant *iq_engine_variant(const struct iq_engine *, enum iq_op_
 const struct iq_cuda *iq_engine_device(const struct iq_engine *);
 /* What libraries beside the kernels chose so far, by name: {"cublas": [...]}; {}: nothing. */
 void iq_engine_libraries(const struct iq_engine *, struct iq_jw *);
-/* hash of profile, dtypes, constants, rotary digest, ops and points, version. */
+/* hash of profile, dtypes, constants, experts, rotary digest, the ops that this model has and their points, version. */
 struct iq_digest iq_engine_contract(const struct iq_engine *);
 /* Faults; between steps. NULL disarms. */
 void iq_engine_arm(struct iq_engine *, const struct iq_selector *);

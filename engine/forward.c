@@ -4,7 +4,6 @@
 #include "kernels/ops/embed.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/reduce.h"
-#include "kernels/ops/rmsnorm.h"
 #include "kernels/ops/rope.h"
 #include "kernels/ops/sampling.h"
 #include "kernels/ops/vector.h"
@@ -14,86 +13,7 @@
 
 /* ---- a pass ---- */
 
-struct pass {
-    struct iq_forward *f;
-    const struct iq_batch *b;
-    const struct iq__walk *w;
-    uint32_t layer;
-    uint32_t rows, known;     /* of the ops that follow; without padding */
-    const struct iq_row *row; /* (known) */
-    const struct iq_seq *seq; /* where the op, or whoever asks about it, can read them */
-    uint32_t seqs;
-    enum iq_op_id prev_topk, next_head; /* the head's neighbours in this step: with temper, or without */
-    struct iq_err *err;
-};
-
-static struct iq_site site_of(const struct pass *p, enum iq_op_id op, uint32_t rank)
-{
-    const struct iq_graph *g = p->f->graph;
-    struct iq_site s = {.op = (uint16_t)op,
-                        .layer = (uint16_t)p->layer,
-                        .rank = (uint16_t)rank,
-                        .prev_op = (uint16_t)(op == IQ_OP_TOPK ? p->prev_topk : g->prev[op]),
-                        .next_op = (uint16_t)(op == IQ_OP_LM_HEAD ? p->next_head : g->next[op]),
-                        .step = &p->b->step,
-                        .row = p->row,
-                        .rows = p->known,
-                        .slot = iq_slots_at(p->f->slots, op, p->layer, rank)};
-    if (op == IQ_OP_TEMPER) {
-        s.prev_op = IQ_OP_LM_HEAD;
-        s.next_op = IQ_OP_TOPK;
-    }
-    return s;
-}
-
-/* What a failing op says of itself: on a device there is a sentence. */
-static const char *reason(const struct pass *p, int status)
-{
-    const struct iq_cuda *c = p->f->exec.cuda;
-    return c && c->err.status ? c->err.text : iq_status_text(status);
-}
-
-static int run(const struct pass *p, enum iq_op_id op, uint32_t rank, const void *args)
-{
-    struct iq_site site = site_of(p, op, rank);
-    int status = iq_dispatch(&p->f->exec, &site, args);
-    unsigned long long step = p->b->step.step;
-    if (status == IQ_OK) return IQ_OK;
-    if (op == IQ_OP_SAMPLE && status == IQ_NOT_FOUND) return iq__forward_no_token(&p->b->step, p->err);
-    if (p->layer == IQ_NO_LAYER)
-        return iq_fail(p->err, status, "step %llu: %s failed: %s", step, iq_op_name(op), reason(p, status));
-    return iq_fail(p->err, status, "step %llu: %s of layer %u, rank %u failed: %s", step, iq_op_name(op),
-                   p->layer, rank, reason(p, status));
-}
-
-/* Digest of what several ranks wrote together; with one rank its slot has done it. */
-static int tap_whole(const struct pass *p, enum iq_op_id op, unsigned point, const float *y, size_t ld,
-                     size_t n)
-{
-    const struct iq_graph *g = p->f->graph;
-    uint16_t node = (uint16_t)(iq_graph_node(g, op, p->layer) + point);
-    struct iq_site site = site_of(p, op, 0);
-    if (p->f->model->tp == 1 || !p->b->step.tracing) return IQ_OK;
-    return iq_tap_whole(&p->f->exec, &site, p->rows, node, y, ld, n);
-}
-
-static int norm(const struct pass *p, enum iq_op_id op, const float *x, size_t ldx, const float *weight,
-                uint32_t groups, uint32_t n, float *y, size_t ldy)
-{
-    struct iq_rmsnorm a = {.rows = p->rows,
-                           .groups = groups,
-                           .n = n,
-                           .act = p->f->act,
-                           .eps = (float)p->f->model->config.norm_eps,
-                           .x = x,
-                           .weight = weight,
-                           .y = y,
-                           .ldx = ldx,
-                           .ldy = ldy};
-    return run(p, op, 0, &a);
-}
-
-static int attention(const struct pass *p, const float *q, size_t ldq)
+static int attention(const struct iq__pass *p, const float *q, size_t ldq)
 {
     struct iq_forward *f = p->f;
     const struct iq_model *m = f->model;
@@ -116,13 +36,13 @@ static int attention(const struct pass *p, const float *q, size_t ldq)
                                  .cache = &f->kv->layer[p->layer],
                                  .seq = p->seq,
                                  .seqs = p->seqs};
-        IQ_TRY(run(p, IQ_OP_ATTENTION, r, &a));
+        IQ_TRY(iq__pass_run(p, IQ_OP_ATTENTION, r, &a));
     }
-    return tap_whole(p, IQ_OP_ATTENTION, 0, f->h, f->ld_h, (size_t)c->heads * c->head_dim);
+    return iq__pass_tap(p, IQ_OP_ATTENTION, 0, f->h, f->ld_h, (size_t)c->heads * c->head_dim);
 }
 
 /* A row-parallel product over every rank's tree nodes, and the reduction that finishes the tree. */
-static int reduced(const struct pass *p, enum iq_op_id product, enum iq_op_id reduce, const float *x,
+static int reduced(const struct iq__pass *p, enum iq_op_id product, enum iq_op_id reduce, const float *x,
                    size_t ldx)
 {
     struct iq_forward *f = p->f;
@@ -142,7 +62,7 @@ static int reduced(const struct pass *p, enum iq_op_id product, enum iq_op_id re
             piece[n] = (struct iq_piece){s->node[i].unit, s->node[i].units, r, y, hidden};
             x_at += matrix[i].k;
         }
-        IQ_TRY(run(p, product, r, &a));
+        IQ_TRY(iq__pass_run(p, product, r, &a));
     }
     struct iq_all_reduce a = {.rows = p->rows,
                               .n = hidden,
@@ -152,26 +72,10 @@ static int reduced(const struct pass *p, enum iq_op_id product, enum iq_op_id re
                               .piece = piece,
                               .y = f->sum,
                               .ldy = hidden};
-    return run(p, reduce, 0, &a);
+    return iq__pass_run(p, reduce, 0, &a);
 }
 
-static int add(const struct pass *p, enum iq_op_id op, int from)
-{
-    struct iq_forward *f = p->f;
-    size_t ld = f->model->config.hidden;
-    struct iq_add a = {.rows = p->rows,
-                       .n = (uint32_t)ld,
-                       .act = f->act,
-                       .a = f->res[from],
-                       .b = f->sum,
-                       .y = f->res[!from],
-                       .lda = ld,
-                       .ldb = ld,
-                       .ldy = ld};
-    return run(p, op, 0, &a);
-}
-
-static int qkv(const struct pass *p)
+static int qkv(const struct iq__pass *p)
 {
     struct iq_forward *f = p->f;
     const struct iq_model *m = f->model;
@@ -191,28 +95,29 @@ static int qkv(const struct pass *p)
                 {&k->q, w->q_bias ? w->q_bias + q_at : NULL, f->wide + q_at, f->ld_wide, 0},
                 {&k->k, w->k_bias ? w->k_bias + kv_at : NULL, f->wide + qw + kv_at, f->ld_wide, 0},
                 {&k->v, w->v_bias ? w->v_bias + kv_at : NULL, f->wide + qw + kw + kv_at, f->ld_wide, 0}}};
-        IQ_TRY(run(p, IQ_OP_QKV, r, &a));
+        IQ_TRY(iq__pass_run(p, IQ_OP_QKV, r, &a));
     }
-    IQ_TRY(tap_whole(p, IQ_OP_QKV, 0, f->wide, f->ld_wide, qw));
-    IQ_TRY(tap_whole(p, IQ_OP_QKV, 1, f->wide + qw, f->ld_wide, kw));
-    return tap_whole(p, IQ_OP_QKV, 2, f->wide + qw + kw, f->ld_wide, kw);
+    IQ_TRY(iq__pass_tap(p, IQ_OP_QKV, 0, f->wide, f->ld_wide, qw));
+    IQ_TRY(iq__pass_tap(p, IQ_OP_QKV, 1, f->wide + qw, f->ld_wide, kw));
+    return iq__pass_tap(p, IQ_OP_QKV, 2, f->wide + qw + kw, f->ld_wide, kw);
 }
 
-static int attention_block(const struct pass *p)
+static int attention_block(const struct iq__pass *p)
 {
     struct iq_forward *f = p->f;
     const struct iq_model *m = f->model;
     const struct iq_model_config *c = &m->config;
     const struct iq_layer_weights *w = &m->layer[p->layer];
     uint32_t d = c->head_dim, qw = c->heads * d, kw = c->kv_heads * d;
-    IQ_TRY(norm(p, IQ_OP_ATTN_NORM, f->res[0], c->hidden, w->attn_norm, 1, c->hidden, f->h, f->ld_h));
+    IQ_TRY(
+        iq__pass_norm(p, IQ_OP_ATTN_NORM, f->res[0], c->hidden, w->attn_norm, 1, c->hidden, f->h, f->ld_h));
     IQ_TRY(qkv(p));
     const float *q = f->wide, *k = f->wide + qw, *v = f->wide + qw + kw;
     size_t ldq = f->ld_wide, ldk = f->ld_wide;
     if (c->qk_norm) { /* h is free again: the projections have read it */
         float *qn = f->h, *kn = f->sum;
-        IQ_TRY(norm(p, IQ_OP_Q_NORM, q, ldq, w->q_norm, c->heads, d, qn, f->ld_h));
-        IQ_TRY(norm(p, IQ_OP_K_NORM, k, ldk, w->k_norm, c->kv_heads, d, kn, kw));
+        IQ_TRY(iq__pass_norm(p, IQ_OP_Q_NORM, q, ldq, w->q_norm, c->heads, d, qn, f->ld_h));
+        IQ_TRY(iq__pass_norm(p, IQ_OP_K_NORM, k, ldk, w->k_norm, c->kv_heads, d, kn, kw));
         q = qn, ldq = f->ld_h, k = kn, ldk = kw;
     }
     struct iq_rope a = {
@@ -224,7 +129,7 @@ static int attention_block(const struct pass *p)
         .pos = f->op_in.pos,
         .table = m->rotary,
         .part = {{c->heads, q, f->mid, ldq, f->ld_mid}, {c->kv_heads, k, f->mid + qw, ldk, f->ld_mid}}};
-    IQ_TRY(run(p, IQ_OP_ROPE, 0, &a));
+    IQ_TRY(iq__pass_run(p, IQ_OP_ROPE, 0, &a));
     struct iq_kv_write kv = {.rows = p->rows,
                              .kv_heads = c->kv_heads,
                              .kv_head0 = 0,
@@ -235,19 +140,18 @@ static int attention_block(const struct pass *p)
                              .cache = &f->kv->layer[p->layer],
                              .seq = p->seq,
                              .seqs = p->seqs};
-    IQ_TRY(run(p, IQ_OP_KV_WRITE, 0, &kv));
+    IQ_TRY(iq__pass_run(p, IQ_OP_KV_WRITE, 0, &kv));
     IQ_TRY(attention(p, f->mid, f->ld_mid));
     IQ_TRY(reduced(p, IQ_OP_ATTN_OUT, IQ_OP_ATTN_REDUCE, f->h, f->ld_h));
-    return add(p, IQ_OP_ATTN_ADD, 0);
+    return iq__pass_add(p, IQ_OP_ATTN_ADD, 0);
 }
 
-static int ffn_block(const struct pass *p)
+static int dense(const struct iq__pass *p)
 {
     struct iq_forward *f = p->f;
     const struct iq_model *m = f->model;
-    const struct iq_model_config *c = &m->config;
-    const struct iq_layer_weights *w = &m->layer[p->layer];
-    IQ_TRY(norm(p, IQ_OP_FFN_NORM, f->res[1], c->hidden, w->ffn_norm, 1, c->hidden, f->h, f->ld_h));
+    const struct iq_rank_weights *w = m->layer[p->layer].rank;
+    uint32_t ffn = m->config.ffn;
     for (uint32_t r = 0; r < m->tp; r++) {
         size_t at = (size_t)m->ffn[r].unit * m->ffn_unit;
         struct iq_matmul a = {.rows = p->rows,
@@ -255,28 +159,37 @@ static int ffn_block(const struct pass *p)
                               .act = f->act,
                               .x = f->h,
                               .ldx = f->ld_h,
-                              .part = {{&w->rank[r].gate, NULL, f->wide + at, f->ld_wide, 0},
-                                       {&w->rank[r].up, NULL, f->wide + c->ffn + at, f->ld_wide, 0}}};
-        IQ_TRY(run(p, IQ_OP_GATE_UP, r, &a));
+                              .part = {{&w[r].gate, NULL, f->wide + at, f->ld_wide, 0},
+                                       {&w[r].up, NULL, f->wide + ffn + at, f->ld_wide, 0}}};
+        IQ_TRY(iq__pass_run(p, IQ_OP_GATE_UP, r, &a));
     }
-    IQ_TRY(tap_whole(p, IQ_OP_GATE_UP, 0, f->wide, f->ld_wide, c->ffn));
-    IQ_TRY(tap_whole(p, IQ_OP_GATE_UP, 1, f->wide + c->ffn, f->ld_wide, c->ffn));
+    IQ_TRY(iq__pass_tap(p, IQ_OP_GATE_UP, 0, f->wide, f->ld_wide, ffn));
+    IQ_TRY(iq__pass_tap(p, IQ_OP_GATE_UP, 1, f->wide + ffn, f->ld_wide, ffn));
     struct iq_swiglu a = {.rows = p->rows,
-                          .n = c->ffn,
+                          .n = ffn,
                           .act = f->act,
                           .gate = f->wide,
-                          .up = f->wide + c->ffn,
+                          .up = f->wide + ffn,
                           .y = f->mid,
                           .ldg = f->ld_wide,
                           .ldu = f->ld_wide,
                           .ldy = f->ld_mid};
-    IQ_TRY(run(p, IQ_OP_ACT, 0, &a));
-    IQ_TRY(reduced(p, IQ_OP_DOWN, IQ_OP_FFN_REDUCE, f->mid, f->ld_mid));
-    return add(p, IQ_OP_FFN_ADD, 1);
+    IQ_TRY(iq__pass_run(p, IQ_OP_ACT, 0, &a));
+    return reduced(p, IQ_OP_DOWN, IQ_OP_FFN_REDUCE, f->mid, f->ld_mid);
+}
+
+static int ffn_block(const struct iq__pass *p)
+{
+    struct iq_forward *f = p->f;
+    const struct iq_model_config *c = &f->model->config;
+    const float *weight = f->model->layer[p->layer].ffn_norm;
+    IQ_TRY(iq__pass_norm(p, IQ_OP_FFN_NORM, f->res[1], c->hidden, weight, 1, c->hidden, f->h, f->ld_h));
+    IQ_TRY(c->experts ? iq__forward_experts(p) : dense(p));
+    return iq__pass_add(p, IQ_OP_FFN_ADD, 1);
 }
 
 /* n rows of `width` floats, where the ops run. */
-static int copy_rows(const struct pass *p, float *to, const float *from, size_t n, size_t width)
+static int copy_rows(const struct iq__pass *p, float *to, const float *from, size_t n, size_t width)
 {
     struct iq_cuda *c = p->f->exec.cuda;
     size_t bytes = n * width * sizeof *to;
@@ -287,7 +200,7 @@ static int copy_rows(const struct pass *p, float *to, const float *from, size_t 
 }
 
 /* The rows that predict, side by side: run by run of neighbours. In a padded step all do. */
-static int gather(const struct pass *p)
+static int gather(const struct iq__pass *p)
 {
     const struct iq_forward *f = p->f;
     const uint32_t *predict = p->b->predict;
@@ -300,7 +213,7 @@ static int gather(const struct pass *p)
     return IQ_OK;
 }
 
-static int head(struct pass *p)
+static int head(struct iq__pass *p)
 {
     struct iq_forward *f = p->f;
     const struct iq_model *m = f->model;
@@ -311,7 +224,7 @@ static int head(struct pass *p)
     int copied = gather(p);
     if (copied != IQ_OK)
         return iq_fail(p->err, copied, "step %llu: %s", (unsigned long long)p->b->step.step,
-                       reason(p, copied));
+                       iq__pass_reason(p, copied));
     p->rows = n;
     p->known = p->b->predicts;
     p->row = f->predict_row;
@@ -319,26 +232,26 @@ static int head(struct pass *p)
     p->prev_topk = temper ? IQ_OP_TEMPER : IQ_OP_LM_HEAD;
     p->next_head = temper ? IQ_OP_TEMPER : IQ_OP_TOPK;
     float *normed = f->head_in + (size_t)f->max_predicts * hidden;
-    IQ_TRY(norm(p, IQ_OP_FINAL_NORM, f->head_in, hidden, m->final_norm, 1, hidden, normed, hidden));
+    IQ_TRY(iq__pass_norm(p, IQ_OP_FINAL_NORM, f->head_in, hidden, m->final_norm, 1, hidden, normed, hidden));
     struct iq_matmul a = {.rows = n,
                           .parts = 1,
                           .act = IQ_ACT_F32,
                           .x = normed,
                           .ldx = hidden,
                           .part = {{&m->head, NULL, out->logits, vocab, 0}}};
-    IQ_TRY(run(p, IQ_OP_LM_HEAD, 0, &a));
+    IQ_TRY(iq__pass_run(p, IQ_OP_LM_HEAD, 0, &a));
     const float *logits = out->logits;
     if (temper) {
         struct iq_temper t = {n, vocab, logits, in->temperature, out->tempered, vocab, vocab};
-        IQ_TRY(run(p, IQ_OP_TEMPER, 0, &t));
+        IQ_TRY(iq__pass_run(p, IQ_OP_TEMPER, 0, &t));
         logits = out->tempered;
     }
     struct iq_topk t = {n, vocab, f->k, m->tp, logits, vocab, out->ids, out->values};
-    IQ_TRY(run(p, IQ_OP_TOPK, 0, &t));
+    IQ_TRY(iq__pass_run(p, IQ_OP_TOPK, 0, &t));
     struct iq_sample s = {n,           vocab,           f->k,     logits,          vocab,     out->ids,
                           out->values, in->predict_pos, in->seed, in->temperature, in->top_p, in->min_p,
                           in->top_k,   out->token};
-    return run(p, IQ_OP_SAMPLE, 0, &s);
+    return iq__pass_run(p, IQ_OP_SAMPLE, 0, &s);
 }
 
 int iq__forward_walk(struct iq_forward *f, const struct iq__walk *w, struct iq_err *err)
@@ -346,20 +259,20 @@ int iq__forward_walk(struct iq_forward *f, const struct iq__walk *w, struct iq_e
     const struct iq_model *m = f->model;
     const struct iq_batch *b = w->batch;
     bool there = f->exec.cuda && !iq_cuda_step_planning(f->exec.cuda);
-    struct pass p = {.f = f,
-                     .b = b,
-                     .w = w,
-                     .rows = w->rows,
-                     .known = b->rows,
-                     .row = b->row,
-                     .seq = there ? f->op_in.seq : b->seq,
-                     .seqs = there ? w->seqs : b->seqs,
-                     .layer = IQ_NO_LAYER,
-                     .err = err,
-                     .prev_topk = IQ_OP_LM_HEAD,
-                     .next_head = IQ_OP_TOPK};
+    struct iq__pass p = {.f = f,
+                         .b = b,
+                         .w = w,
+                         .rows = w->rows,
+                         .known = b->rows,
+                         .row = b->row,
+                         .seq = there ? f->op_in.seq : b->seq,
+                         .seqs = there ? w->seqs : b->seqs,
+                         .layer = IQ_NO_LAYER,
+                         .err = err,
+                         .prev_topk = IQ_OP_LM_HEAD,
+                         .next_head = IQ_OP_TOPK};
     struct iq_embed e = {w->rows, f->act, f->op_in.ids, &m->embed, f->res[0], m->config.hidden};
-    IQ_TRY(run(&p, IQ_OP_EMBED, 0, &e));
+    IQ_TRY(iq__pass_run(&p, IQ_OP_EMBED, 0, &e));
     for (p.layer = 0; p.layer < m->config.layers; p.layer++) {
         IQ_TRY(attention_block(&p));
         IQ_TRY(ffn_block(&p));

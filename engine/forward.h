@@ -46,6 +46,15 @@ struct iq_results {
     int32_t *status;          /* (max_predicts) of sampling, on a device */
 };
 
+/* Of a mixture of experts. */
+struct iq_moe_room {
+    float *logits;            /* (max_rows, experts) */
+    float *weight;            /* (max_rows, active), as the ids */
+    uint32_t *expert, *owner; /* chosen; serving */
+    uint32_t *first, *list;   /* (experts + 1), (max_rows * active) */
+    float *slots;             /* (max_rows, active, hidden): on the way to experts, and on the way back */
+};
+
 struct iq_captured; /* graphs: forward_device.c */
 
 struct iq_forward {
@@ -64,8 +73,9 @@ struct iq_forward {
     float *h;      /* hidden: norms' output; attention's output */
     float *wide;   /* q, k, v; gate, up */
     float *mid;    /* rotated q, k; swiglu's output */
-    float *part;   /* (pieces, max_rows, hidden) partial sums */
-    float *sum;    /* their reduction */
+    float *part;   /* (pieces, max_rows, hidden) partial sums; (max_rows, active, hidden) what experts made */
+    float *sum;    /* their reduction; what was combined */
+    struct iq_moe_room moe;
     size_t ld_h, ld_wide, ld_mid;
     float *head_in; /* (2, max_predicts, hidden): rows that predict, and their norm */
     /* Written by the host, read by ops; written by ops, read by the host: on a CPU the same arrays. */

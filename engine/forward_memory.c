@@ -10,6 +10,7 @@ static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 static const size_t HUGE_FROM = 32 << 20; /* bytes of activations */
 
+/* Rows of `hidden` floats that a position has in `part`. */
 static uint32_t most_pieces(const struct iq_model *m)
 {
     uint32_t attn = 0, ffn = 0;
@@ -17,7 +18,7 @@ static uint32_t most_pieces(const struct iq_model *m)
         attn += m->attn[r].nodes;
         ffn += m->ffn[r].nodes;
     }
-    return max_u32(attn, ffn);
+    return max_u32(max_u32(attn, ffn), m->config.active);
 }
 
 /* The next `count` elements of the map, 64-byte aligned; with base NULL only the room is counted. */
@@ -56,14 +57,31 @@ static size_t lay_results(const struct iq_forward *f, struct iq_results *out, ch
     return at;
 }
 
+static size_t lay_experts(const struct iq_forward *f, struct iq_moe_room *m, char *base)
+{
+    const struct iq_model_config *c = &f->model->config;
+    size_t at = 0, rows = c->experts ? f->max_rows : 0, slots = rows * c->active;
+    m->logits = cut(base, &at, rows * c->experts, sizeof(float));
+    m->weight = cut(base, &at, slots, sizeof(float));
+    m->expert = cut(base, &at, slots, sizeof(uint32_t));
+    m->owner = cut(base, &at, slots, sizeof(uint32_t));
+    m->first = cut(base, &at, rows ? c->experts + 1 : 0, sizeof(uint32_t));
+    m->list = cut(base, &at, slots, sizeof(uint32_t));
+    m->slots = cut(base, &at, slots * c->hidden, sizeof(float));
+    return at;
+}
+
+static char *past(char *base, size_t bytes) { return base ? base + bytes : NULL; }
+
 static size_t lay_activations(struct iq_forward *f, char *base)
 {
     const struct iq_model_config *c = &f->model->config;
     size_t at = 0, rows = f->max_rows, preds = f->max_predicts, hidden = c->hidden;
     uint32_t qw = c->heads * c->head_dim, kw = c->kv_heads * c->head_dim;
     f->ld_h = max_u32(c->hidden, qw);
-    f->ld_wide = max_u32(qw + 2 * kw, 2 * c->ffn);
-    f->ld_mid = max_u32(qw + kw, c->ffn);
+    uint32_t ffn = c->experts ? c->active * c->ffn : c->ffn;
+    f->ld_wide = max_u32(qw + 2 * kw, 2 * ffn);
+    f->ld_mid = max_u32(qw + kw, ffn);
     for (int i = 0; i < 2; i++) f->res[i] = cut(base, &at, rows * hidden, sizeof(float));
     f->h = cut(base, &at, rows * f->ld_h, sizeof(float));
     f->wide = cut(base, &at, rows * f->ld_wide, sizeof(float));
@@ -71,7 +89,7 @@ static size_t lay_activations(struct iq_forward *f, char *base)
     f->part = cut(base, &at, most_pieces(f->model) * rows * hidden, sizeof(float));
     f->sum = cut(base, &at, rows * max_u32(c->hidden, kw), sizeof(float));
     f->head_in = cut(base, &at, 2 * preds * hidden, sizeof(float));
-    return at;
+    return at + lay_experts(f, &f->moe, past(base, at));
 }
 
 static size_t lay_rows(struct iq_forward *f, char *base)
@@ -80,8 +98,6 @@ static size_t lay_rows(struct iq_forward *f, char *base)
     f->predict_row = cut(base, &at, f->max_predicts, sizeof *f->predict_row);
     return at;
 }
-
-static char *past(char *base, size_t bytes) { return base ? base + bytes : NULL; }
 
 /* Everything in the host's map. */
 static size_t lay_host(struct iq_forward *f, char *base)

@@ -12,6 +12,28 @@ struct build {
     uint32_t cap;
 };
 
+bool iq_graph_has(const struct iq_model_config *c, enum iq_op_id op)
+{
+    switch (op) {
+    case IQ_OP_Q_NORM:
+    case IQ_OP_K_NORM:
+        return c->qk_norm;
+    case IQ_OP_GATE_UP:
+    case IQ_OP_ACT:
+    case IQ_OP_DOWN:
+    case IQ_OP_FFN_REDUCE:
+        return !c->experts;
+    default:
+        return c->experts || op < IQ_OP_ROUTER || op > IQ_OP_COMBINE;
+    }
+}
+
+uint32_t iq_graph_ranks(const struct iq_model *m, enum iq_op_id op)
+{
+    bool experts = op == IQ_OP_EXPERT_GATE_UP || op == IQ_OP_EXPERT_DOWN;
+    return experts ? m->expert_parallel : m->tp;
+}
+
 uint16_t iq_graph_node(const struct iq_graph *g, enum iq_op_id op, uint32_t layer)
 {
     return g->first[op * (g->layers + 1) + (layer == IQ_NO_LAYER ? 0 : layer + 1)];
@@ -71,14 +93,49 @@ static uint16_t reduced(struct build *b, enum iq_op_id product, enum iq_op_id re
     return add(b, reduce, layer, IQ_WHOLE, 0, (uint32_t[]){width, 0}, piece, (uint16_t)pieces);
 }
 
-/* Column-parallel ops have slots per rank, which share the whole rows' nodes; with several ranks the rows are digested
- * once all ranks have run (iq_forward), not by the slots. */
+/* Several ranks' slots share the nodes of the rows that they write together; these are digested once all ranks have run
+ * (iq_forward), not by the slots. */
 static void share(struct build *b, enum iq_op_id op, uint32_t layer)
 {
     const struct iq_slot *whole = iq_slots_at(b->slots, op, layer, 0);
     uint16_t node = whole->node, points = whole->points;
-    for (uint32_t r = 0; r < b->m->tp && b->m->tp > 1; r++)
+    uint32_t ranks = iq_graph_ranks(b->m, op);
+    for (uint32_t r = 0; r < ranks && ranks > 1; r++)
         iq_slot_points(iq_slots_at(b->slots, op, layer, r), node, points, 0);
+}
+
+static uint16_t add_dense(struct build *b, uint32_t l, uint16_t norm)
+{
+    uint32_t ffn = b->m->config.ffn;
+    uint16_t gu = add(b, IQ_OP_GATE_UP, l, IQ_WHOLE, 0, (uint32_t[]){ffn, ffn, 0}, &norm, 1);
+    share(b, IQ_OP_GATE_UP, l);
+    uint16_t act_in[2] = {gu, (uint16_t)(gu + 1)};
+    uint16_t act = add(b, IQ_OP_ACT, l, IQ_WHOLE, 0, (uint32_t[]){ffn, 0}, act_in, 2);
+    return reduced(b, IQ_OP_DOWN, IQ_OP_FFN_REDUCE, l, act);
+}
+
+/* Widths are those of a position: all its slots, one after the other. */
+static uint16_t add_experts(struct build *b, uint32_t l, uint16_t norm)
+{
+    const struct iq_model_config *c = &b->m->config;
+    uint32_t k = c->active, hidden = k * c->hidden, ffn = k * c->ffn;
+    uint16_t logits = one(b, IQ_OP_ROUTER, l, 0, c->experts, norm);
+    uint16_t route = add(b, IQ_OP_ROUTE, l, IQ_WHOLE, 0, (uint32_t[]){k, k, 0}, &logits, 1);
+    uint16_t owner = one(b, IQ_OP_DISPATCH, l, 0, k, route);
+    uint16_t send_in[2] = {norm, owner};
+    uint16_t send = add(b, IQ_OP_EXPERT_SEND, l, IQ_WHOLE, 0, (uint32_t[]){hidden, 0}, send_in, 2);
+    uint16_t gu_in[2] = {send, owner};
+    uint16_t gu = add(b, IQ_OP_EXPERT_GATE_UP, l, IQ_WHOLE, 0, (uint32_t[]){ffn, ffn, 0}, gu_in, 2);
+    share(b, IQ_OP_EXPERT_GATE_UP, l);
+    uint16_t act_in[2] = {gu, (uint16_t)(gu + 1)};
+    uint16_t act = add(b, IQ_OP_EXPERT_ACT, l, IQ_WHOLE, 0, (uint32_t[]){ffn, 0}, act_in, 2);
+    uint16_t down_in[2] = {act, owner};
+    uint16_t down = add(b, IQ_OP_EXPERT_DOWN, l, IQ_WHOLE, 0, (uint32_t[]){hidden, 0}, down_in, 2);
+    share(b, IQ_OP_EXPERT_DOWN, l);
+    uint16_t return_in[2] = {down, owner};
+    uint16_t back = add(b, IQ_OP_EXPERT_RETURN, l, IQ_WHOLE, 0, (uint32_t[]){hidden, 0}, return_in, 2);
+    uint16_t combine_in[3] = {back, (uint16_t)(route + 1), owner};
+    return add(b, IQ_OP_COMBINE, l, IQ_WHOLE, 0, (uint32_t[]){c->hidden, 0}, combine_in, 3);
 }
 
 static uint16_t add_layer(struct build *b, uint32_t l, uint16_t res)
@@ -108,11 +165,7 @@ static uint16_t add_layer(struct build *b, uint32_t l, uint16_t res)
     uint16_t add_in[2] = {res, reduced(b, IQ_OP_ATTN_OUT, IQ_OP_ATTN_REDUCE, l, att)};
     res = add(b, IQ_OP_ATTN_ADD, l, IQ_WHOLE, IQ_NODE_CHAIN, (uint32_t[]){c->hidden, 0}, add_in, 2);
     norm = one(b, IQ_OP_FFN_NORM, l, 0, c->hidden, res);
-    uint16_t gu = add(b, IQ_OP_GATE_UP, l, IQ_WHOLE, 0, (uint32_t[]){c->ffn, c->ffn, 0}, &norm, 1);
-    share(b, IQ_OP_GATE_UP, l);
-    uint16_t act_in[2] = {gu, (uint16_t)(gu + 1)};
-    uint16_t act = add(b, IQ_OP_ACT, l, IQ_WHOLE, 0, (uint32_t[]){c->ffn, 0}, act_in, 2);
-    uint16_t ffn_in[2] = {res, reduced(b, IQ_OP_DOWN, IQ_OP_FFN_REDUCE, l, act)};
+    uint16_t ffn_in[2] = {res, c->experts ? add_experts(b, l, norm) : add_dense(b, l, norm)};
     return add(b, IQ_OP_FFN_ADD, l, IQ_WHOLE, IQ_NODE_CHAIN, (uint32_t[]){c->hidden, 0}, ffn_in, 2);
 }
 
@@ -121,7 +174,7 @@ static void neighbours(struct iq_graph *g, const struct iq_model_config *c)
     uint16_t before = IQ_OP_NONE;
     for (int op = 0; op < IQ_OPS; op++) g->prev[op] = g->next[op] = IQ_OP_NONE;
     for (int op = IQ_OP_EMBED; op < IQ_OPS; op++) {
-        if ((op == IQ_OP_Q_NORM || op == IQ_OP_K_NORM) && !c->qk_norm) continue;
+        if (!iq_graph_has(c, (enum iq_op_id)op)) continue;
         /* In a step's head only when a row asks for it: iq_forward says so then. */
         if (op == IQ_OP_TEMPER) continue;
         g->prev[op] = before;
@@ -136,7 +189,7 @@ int iq_graph_open(const struct iq_model *m, enum iq_level level, struct iq_slots
     const struct iq_model_config *c = &m->config;
     size_t pieces = 0;
     for (uint32_t r = 0; r < m->tp; r++) pieces += m->attn[r].nodes + m->ffn[r].nodes;
-    size_t cap = (size_t)c->layers * (22 + pieces) + 8;
+    size_t cap = (size_t)c->layers * ((c->experts ? 28 : 22) + pieces) + 8;
     *g = (struct iq_graph){.layers = c->layers};
     if (cap > 60000)
         return iq_fail(err, IQ_LIMIT, "the graph has about %zu nodes (layers %u, ranks %u); at most 60000",

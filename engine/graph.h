@@ -1,7 +1,7 @@
 /* The graph: which ops run in which order for this model, and the nodes that a run records of them.
  *
- * Column-parallel ops (qkv, attention, gate_up) write into whole logical rows, whatever ranks made them: their nodes
- * are whole rows for every tensor-parallel size. The partial sums of row-parallel ops (attn_out, down) are nodes of
+ * Column-parallel ops (qkv, attention, gate_up) and those of expert-parallel ranks (expert_gate_up, expert_down) write into
+ * whole logical rows, whatever ranks made them: their nodes are whole rows for every number of ranks. The partial sums of row-parallel ops (attn_out, down) are nodes of
  * their rank, and comparable only between runs of one size; the reductions behind them are whole again.
  */
 #ifndef IQ_ENGINE_GRAPH_H
@@ -30,6 +30,10 @@ struct iq_graph {
 int iq_graph_open(const struct iq_model *, enum iq_level level, struct iq_slots *, struct iq_graph *,
                   struct iq_err *);
 void iq_graph_close(struct iq_graph *);
+/* Whether a model like this has the op. */
+bool iq_graph_has(const struct iq_model_config *, enum iq_op_id op);
+/* Ranks that make the rows of an op together, each in its slot. */
+uint32_t iq_graph_ranks(const struct iq_model *, enum iq_op_id op);
 uint16_t iq_graph_node(const struct iq_graph *, enum iq_op_id op, uint32_t layer);
 
 #endif

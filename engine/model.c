@@ -39,6 +39,36 @@ static int load_vectors(struct iq_model *m, struct iq_err *err)
     return IQ_OK;
 }
 
+void iq__model_point_experts(struct iq_model *m)
+{
+    uint32_t experts = m->config.experts;
+    for (uint32_t l = 0; l < m->config.layers; l++) {
+        struct iq_expert_weights *w = &m->layer[l].experts;
+        w->gate = m->expert + (size_t)l * 3 * experts;
+        w->up = w->gate + experts;
+        w->down = w->up + experts;
+    }
+}
+
+static int deal_experts(struct iq_model *m, struct iq_err *err)
+{
+    uint32_t experts = m->config.experts, ranks = m->expert_parallel;
+    if (ranks > 1 && !experts)
+        return iq_fail(err, IQ_UNSUPPORTED,
+                       "expert parallel: found %u ranks, but the model has no experts; leave it at 1", ranks);
+    if ((ranks & (ranks - 1)) || (experts && experts % ranks))
+        return iq_fail(err, IQ_UNSUPPORTED,
+                       "expert parallel: found %u ranks, expected a power of two that divides the model's %u "
+                       "experts",
+                       ranks, experts);
+    if (!experts) return IQ_OK;
+    m->expert = calloc((size_t)m->config.layers * 3 * experts, sizeof *m->expert);
+    if (!m->expert)
+        return iq_fail(err, IQ_MEMORY, "no memory for %u experts in %u layers", experts, m->config.layers);
+    iq__model_point_experts(m);
+    return IQ_OK;
+}
+
 static int shard(struct iq_model *m, struct iq_err *err)
 {
     const struct iq_model_config *c = &m->config;
@@ -47,13 +77,13 @@ static int shard(struct iq_model *m, struct iq_err *err)
     m->ffn_unit = iq_ffn_unit(c->ffn);
     m->ffn_units = (c->ffn + m->ffn_unit - 1) / m->ffn_unit;
     IQ_TRY(iq_shard_plan(m->attn_units, m->tp, "KV groups of the attention output", m->attn, err));
-    IQ_TRY(iq_shard_plan(m->ffn_units, m->tp, "128-column units of the FFN", m->ffn, err));
+    if (!c->experts) IQ_TRY(iq_shard_plan(m->ffn_units, m->tp, "128-column units of the FFN", m->ffn, err));
     m->layer = calloc(c->layers, sizeof *m->layer);
     if (!m->layer) return iq_fail(err, IQ_MEMORY, "no memory for %u layers", c->layers);
     for (uint32_t l = 0; l < c->layers; l++)
         if (!(m->layer[l].rank = calloc(m->tp, sizeof *m->layer[l].rank)))
             return iq_fail(err, IQ_MEMORY, "no memory for %u ranks", m->tp);
-    return IQ_OK;
+    return deal_experts(m, err);
 }
 
 static int load(struct iq_model *m, const char *path, const struct iq_model_options *o, struct iq_err *err)
@@ -83,6 +113,7 @@ int iq_model_open(const char *path, const struct iq_model_options *o, struct iq_
     struct iq_model *m = calloc(1, sizeof *m);
     if (!m) return iq_fail(err, IQ_MEMORY, "no memory for a model");
     m->tp = o->tp ? o->tp : 1;
+    m->expert_parallel = o->expert_parallel ? o->expert_parallel : 1;
     int status = load(m, path, o, err);
     if (status != IQ_OK) {
         iq_model_close(m);
@@ -97,6 +128,7 @@ void iq_model_close(struct iq_model *m)
     if (!m) return;
     for (uint32_t l = 0; m->layer && l < m->config.layers; l++) free(m->layer[l].rank);
     free(m->layer);
+    free(m->expert);
     free(m->vectors);
     free(m->rotary);
     iq_arena_close(&m->arena);

@@ -4,6 +4,8 @@
 
 #include "engine/model.h"
 
+/* Points the layers' experts into m->expert. */
+void iq__model_point_experts(struct iq_model *m);
 /* Packs every matrix into m->arena with `threads` threads, and takes the file's SHA-256 meanwhile. */
 int iq__model_pack(struct iq_model *m, uint32_t threads, struct iq_err *err);
 /* Tokenizer and chat template from the model's file. */

@@ -110,6 +110,11 @@ static int set_golden(struct iq_engine *e, struct iq_err *err)
     }
     const char *products = e->config.products;
     if (!products) return IQ_OK;
+    if (e->model->config.experts)
+        return iq_fail(
+            err, IQ_UNSUPPORTED,
+            "products: \"%s\" is not built for experts, whose products are grouped; leave it at ieee",
+            products);
     if (e->cuda) IQ_TRY(iq_cuda_products(e->cuda, products, err));
     const struct iq_variant *v =
         e->cuda ? iq_variant_products_cuda(products) : iq_variant_products(products, e->config.isa);
@@ -139,7 +144,8 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     IQ_TRY(survey(e, &blocks, err));
     IQ_TRY(open_device(e, err));
     IQ_TRY(iq_pool_open((int)e->config.threads, &e->pool, err));
-    IQ_TRY(iq_slots_open(c->layers, e->model->tp, &e->slots, err));
+    uint32_t tp = e->model->tp, experts = e->model->expert_parallel;
+    IQ_TRY(iq_slots_open(c->layers, tp > experts ? tp : experts, &e->slots, err));
     IQ_TRY(set_golden(e, err));
     IQ_TRY(iq_graph_open(e->model, e->config.level, e->slots, &e->graph, err));
     IQ_TRY(iq_kv_open(blocks, c->layers, c->kv_heads, c->head_dim, e->config.untraced ? 0 : e->graph.kepts,

@@ -46,7 +46,8 @@ static int put_matrix(struct pack *p, const struct iq_matrix *matrix, struct iq_
     return IQ_OK;
 }
 
-/* Plans rows [row0, row0 + n), columns [k0, k0 + k) of a tensor as one matrix: measures it, or takes its memory. */
+/* Plans rows [row0, row0 + n), columns [k0, k0 + k) of a tensor as one matrix: measures it, or takes its memory. Rows of a
+ * stack of matrices are counted on from one to the next. */
 static int plan(struct pack *p, struct iq_matrix *matrix, const struct iq_tensor *t, uint32_t row0,
                 uint32_t n, uint32_t k0, uint32_t k, uint32_t unit, struct iq_err *err)
 {
@@ -71,12 +72,34 @@ static int plan(struct pack *p, struct iq_matrix *matrix, const struct iq_tensor
                                  .panel_bytes = iq__panel_at(t->format, k),
                                  .data = into};
     struct iq_matrix_source s = {.raw = t->bytes,
-                                 .row_bytes = iq_format_row_bytes(t->format, (uint32_t)t->dim[1]),
+                                 .row_bytes = iq_format_row_bytes(t->format, (uint32_t)t->dim[t->rank - 1]),
                                  .k0 = k0,
                                  .row0 = row0};
     IQ_TRY(put_matrix(p, matrix, err));
     for (uint32_t row = 0; row < n; row += SLICE)
         IQ_TRY(put_job(p, (struct job){t, matrix, s, row, n - row < SLICE ? n - row : SLICE}, err));
+    return IQ_OK;
+}
+
+/* Expert e's (n, k) matrix of a role, from a tensor of its own or from the layer's stack. */
+static int plan_expert(struct pack *p, struct iq_matrix *matrix, const struct iq_tensor *t, uint32_t e,
+                       uint32_t n, uint32_t k, uint32_t unit, struct iq_err *err)
+{
+    return plan(p, matrix, t, t->rank == 3 ? e * n : 0, n, 0, k, unit, err);
+}
+
+static int plan_experts(struct pack *p, uint32_t l, struct iq_err *err)
+{
+    struct iq_model *m = p->m;
+    const struct iq_model_config *c = &m->config;
+    const struct iq_layer_tensors *t = &m->tensors.layer[l];
+    struct iq_expert_weights *w = &m->layer[l].experts;
+    IQ_TRY(plan(p, &w->router, t->router, 0, c->experts, 0, c->hidden, IQ_UNIT, err));
+    for (uint32_t e = 0; e < c->experts; e++) {
+        IQ_TRY(plan_expert(p, &w->gate[e], t->expert[e].gate, e, c->ffn, c->hidden, IQ_UNIT, err));
+        IQ_TRY(plan_expert(p, &w->up[e], t->expert[e].up, e, c->ffn, c->hidden, IQ_UNIT, err));
+        IQ_TRY(plan_expert(p, &w->down[e], t->expert[e].down, e, c->hidden, c->ffn, m->ffn_unit, err));
+    }
     return IQ_OK;
 }
 
@@ -90,8 +113,6 @@ static int plan_layer(struct pack *p, uint32_t l, struct iq_err *err)
         struct iq_rank_weights *w = &m->layer[l].rank[r];
         uint32_t kv0 = m->attn[r].unit * d, kvs = m->attn[r].units * d;
         uint32_t q0 = m->attn[r].unit * group, qs = m->attn[r].units * group;
-        uint32_t f0 = m->ffn[r].unit * m->ffn_unit, f1 = (m->ffn[r].unit + m->ffn[r].units) * m->ffn_unit;
-        if (f1 > c->ffn) f1 = c->ffn;
         IQ_TRY(plan(p, &w->q, t->q, q0, qs, 0, c->hidden, IQ_UNIT, err));
         IQ_TRY(plan(p, &w->k, t->k, kv0, kvs, 0, c->hidden, IQ_UNIT, err));
         IQ_TRY(plan(p, &w->v, t->v, kv0, kvs, 0, c->hidden, IQ_UNIT, err));
@@ -99,6 +120,9 @@ static int plan_layer(struct pack *p, uint32_t l, struct iq_err *err)
             const struct iq_shard_node *n = &m->attn[r].node[i];
             IQ_TRY(plan(p, &w->out[i], t->o, 0, c->hidden, n->unit * group, n->units * group, group, err));
         }
+        if (c->experts) continue;
+        uint32_t f0 = m->ffn[r].unit * m->ffn_unit, f1 = (m->ffn[r].unit + m->ffn[r].units) * m->ffn_unit;
+        if (f1 > c->ffn) f1 = c->ffn;
         IQ_TRY(plan(p, &w->gate, t->gate, f0, f1 - f0, 0, c->hidden, IQ_UNIT, err));
         IQ_TRY(plan(p, &w->up, t->up, f0, f1 - f0, 0, c->hidden, IQ_UNIT, err));
         for (uint32_t i = 0; i < m->ffn[r].nodes; i++) {
@@ -108,7 +132,7 @@ static int plan_layer(struct pack *p, uint32_t l, struct iq_err *err)
             IQ_TRY(plan(p, &w->down[i], t->down, 0, c->hidden, k0, k1 - k0, m->ffn_unit, err));
         }
     }
-    return IQ_OK;
+    return c->experts ? plan_experts(p, l, err) : IQ_OK;
 }
 
 static int plan_all(struct pack *p, struct iq_err *err)

@@ -1,5 +1,7 @@
 #include "engine/upload.h"
 
+#include "engine/model_parts.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +45,20 @@ static void move_rank(struct block b, struct iq_rank_weights *w)
     }
 }
 
+/* The experts' own structs, over copied weights. */
+static int move_experts(struct iq_upload *u, const struct iq_model *m, struct block arena, struct iq_err *err)
+{
+    size_t n = (size_t)m->config.layers * 3 * m->config.experts;
+    if (!n) return IQ_OK;
+    u->model.expert = malloc(n * sizeof *u->model.expert);
+    if (!u->model.expert) return iq_fail(err, IQ_MEMORY, "no memory for %zu matrices of experts", n);
+    memcpy(u->model.expert, m->expert, n * sizeof *u->model.expert);
+    for (size_t i = 0; i < n; i++) move_matrix(arena, &u->model.expert[i]);
+    for (uint32_t l = 0; l < m->config.layers; l++) move_matrix(arena, &u->model.layer[l].experts.router);
+    iq__model_point_experts(&u->model);
+    return IQ_OK;
+}
+
 /* The layers' own structs, over copied weights. */
 static int move_layers(struct iq_upload *u, const struct iq_model *m, struct block vectors,
                        struct block arena, struct iq_err *err)
@@ -61,13 +77,15 @@ static int move_layers(struct iq_upload *u, const struct iq_model *m, struct blo
                                &w->q_bias,    &w->k_bias,   &w->v_bias};
         for (size_t i = 0; i < sizeof one / sizeof *one; i++) *one[i] = moved(vectors, *one[i]);
     }
-    return to->layer ? IQ_OK : iq_fail(err, IQ_MEMORY, "no memory for %u layers", layers);
+    if (!to->layer) return iq_fail(err, IQ_MEMORY, "no memory for %u layers", layers);
+    return move_experts(u, m, arena, err);
 }
 
 int iq_upload_open(const struct iq_model *m, struct iq_cuda *cuda, struct iq_upload *u, struct iq_err *err)
 {
     *u = (struct iq_upload){.model = *m, .cuda = cuda};
     u->model.layer = NULL;
+    u->model.expert = NULL;
     IQ_TRY(copy(u, m->arena.base, m->arena.used, &u->arena, err));
     IQ_TRY(copy(u, m->vectors, m->vectors_bytes, &u->vectors, err));
     IQ_TRY(copy(u, m->rotary, (size_t)m->positions * m->config.head_dim * sizeof(float), &u->rotary, err));
@@ -85,6 +103,7 @@ void iq_upload_close(struct iq_upload *u)
     if (!u->cuda) return;
     for (uint32_t l = 0; u->model.layer && l < u->model.config.layers; l++) free(u->model.layer[l].rank);
     free(u->model.layer);
+    free(u->model.expert);
     void *all[] = {u->arena, u->vectors, u->rotary};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]) u->cuda->api->free(all[i]);

@@ -32,10 +32,10 @@ static int parse_op(const char *name, const char *where, struct iq_fault *f, str
     f->op = op < 0 ? IQ_OP_NONE : (unsigned)op;
     f->kind = op < 0 ? iq_kind_find(name) : iq_op_kind((enum iq_op_id)op);
     if (f->kind) return IQ_OK;
-    const char *known[2 * IQ_OPS + 1];
+    const char *known[2 * IQ_ALL_OPS + 1];
     size_t n = 0;
-    for (unsigned i = 0; i < IQ_OPS; i++) known[n++] = iq_op_name(i);
-    for (unsigned i = 0; i < IQ_OPS; i++) {
+    for (unsigned i = 0; i < IQ_ALL_OPS; i++) known[n++] = iq_op_name(i);
+    for (unsigned i = 0; i < IQ_ALL_OPS; i++) {
         const char *kind = iq_op_kind((enum iq_op_id)i)->name;
         size_t at = 0;
         while (at < n && strcmp(known[at], kind)) at++;

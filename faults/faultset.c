@@ -10,8 +10,8 @@ struct iq_faultset {
     const struct iq_fault *fault;
     size_t n;
     uint64_t *key;               /* (n) of the fault's draws */
-    uint16_t (*by_op)[IQ_PICKS]; /* (IQ_OPS) faults that may strike the op, in plan order */
-    uint8_t per_op[IQ_OPS];
+    uint16_t (*by_op)[IQ_PICKS]; /* (IQ_ALL_OPS) faults that may strike the op, in plan order */
+    uint8_t per_op[IQ_ALL_OPS];
     uint64_t *mask; /* (IQ_PICKS, words) */
     size_t words;
 };
@@ -52,7 +52,7 @@ static bool may_strike_op(const struct iq_fault *f, enum iq_op_id op)
 
 static int index_ops(struct iq_faultset *s, struct iq_err *err)
 {
-    for (unsigned op = 0; op < IQ_OPS; op++)
+    for (unsigned op = 0; op < IQ_ALL_OPS; op++)
         for (size_t i = 0; i < s->n; i++) {
             if (!may_strike_op(&s->fault[i], (enum iq_op_id)op)) continue;
             if (s->per_op[op] == IQ_PICKS)
@@ -83,7 +83,7 @@ int iq_faultset_open(const struct iq_fault *faults, size_t n, uint64_t seed, str
     s->fault = faults;
     s->n = n;
     s->key = calloc(n + 1, sizeof *s->key);
-    s->by_op = calloc(IQ_OPS, sizeof *s->by_op);
+    s->by_op = calloc(IQ_ALL_OPS, sizeof *s->by_op);
     if (!s->key || !s->by_op) {
         iq_faultset_close(s);
         return iq_fail(err, IQ_MEMORY, "no memory for %zu faults", n);

@@ -68,7 +68,7 @@ static bool get_rows(const struct iq_site *s, uint32_t r, uint64_t *v)
 
 static const char *const op_words[] = {
 #define X(id, name, ...) name,
-    IQ_OP_MAP(X)
+    IQ_OP_MAP(X) IQ_TRAIN_OP_MAP(X)
 #undef X
         NULL};
 static const char *const phase_words[] = {[IQ_PREFILL] = "prefill", [IQ_DECODE] = "decode", NULL};
@@ -131,7 +131,7 @@ const struct iq_trigger_field *iq_trigger_fields(void)
         INT(evictions, STEP, "prefix blocks evicted since start"),
         WORD(op, SITE, op_words, "the op"),
         INT(layer, SITE, "layer, from 0; none outside the layers"),
-        INT(rank, SITE, "tensor-parallel rank, from 0"),
+        INT(rank, SITE, "tensor-parallel rank, from 0; of training data-parallel"),
         WORD(prev_op, SITE, op_words, "the op that ran before"),
         WORD(next_op, SITE, op_words, "the op that runs next"),
         WORD(device, SITE, device_words, "where the op runs"),

@@ -1,20 +1,10 @@
 /* Rung 5, answers: exact matches of `expect`, in all and by batch. */
+#include "golden/answer.h"
 #include "golden/compare_state.h"
 #include "kernels/base/grow.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-
-static bool says(const char *text, const char *expect)
-{
-    size_t n = strlen(text), m = strlen(expect);
-    while (n && isspace((unsigned char)text[n - 1])) n--;
-    while (n && isspace((unsigned char)*text)) text++, n--;
-    while (m && isspace((unsigned char)expect[m - 1])) m--;
-    while (m && isspace((unsigned char)*expect)) expect++, m--;
-    return n == m && !memcmp(text, expect, n);
-}
 
 static void add(struct iq_answers *a, bool golden, bool subject)
 {
@@ -49,7 +39,8 @@ int iq__answers_request(struct iq__compare *c, const struct iq_request_end *g, c
     const char *expect = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(params, "expect"));
     int status = IQ_OK;
     if (expect) {
-        bool golden = says(g->text, expect), subject = says(s->text, expect);
+        bool golden = iq_answer_right(g->text, strlen(g->text), expect);
+        bool subject = iq_answer_right(s->text, strlen(s->text), expect);
         add(&c->f->answers, golden, subject);
         if (s->n_prompt && s->n_prompt <= n)
             status = add_in_batch(c, position[s->n_prompt - 1].batch, golden, subject);

@@ -163,11 +163,12 @@ struct iq_finding {
     char guilty_note[240]; /* why there is none, or how to learn more */
 
     /* rung 5 */
-    uint64_t changed;                                          /* requests whose generated ids differ */
-    uint64_t tie_flips, decisive_flips;                        /* first flip of each request */
-    double worst_margin;                                       /* largest golden margin of a flip */
-    struct iq_answers answers;                                 /* all */
-    struct iq_answers *batch; /* by the batch of the subject's step that chose an answer's first token, ascending */
+    uint64_t changed;                   /* requests whose generated ids differ */
+    uint64_t tie_flips, decisive_flips; /* first flip of each request */
+    double worst_margin;                /* largest golden margin of a flip */
+    struct iq_answers answers;          /* all */
+    struct iq_answers
+        *batch; /* by the batch of the subject's step that chose an answer's first token, ascending */
     size_t n_batches;
 
     bool show_fired;

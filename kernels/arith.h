@@ -47,7 +47,7 @@ enum {
 IQ_HD uint32_t iq_ffn_unit(uint32_t ffn)
 {
     uint32_t eighth = (ffn + 7) / 8, whole = (eighth + 31) / 32 * 32;
-    return whole < IQ_UNIT ? whole : IQ_UNIT;
+    return whole < IQ_UNIT ? whole : (uint32_t)IQ_UNIT;
 }
 
 IQ_HD uint32_t iq_f32_bits(float f)

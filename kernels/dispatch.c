@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t slots_count(const struct iq_slots *s) { return (size_t)IQ_OPS * (s->layers + 1) * s->ranks; }
+static size_t per_op(const struct iq_slots *s) { return (size_t)(s->layers + 1) * s->ranks; }
+static size_t slots_count(const struct iq_slots *s) { return s->ops * per_op(s); }
 
 /* A variant that does not take every call: the reference stands in. */
 static int run_supported(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
@@ -16,18 +17,21 @@ static int run_supported(struct iq_exec *x, const struct iq_site *site, const vo
     return v->run(x, site, args, params, state);
 }
 
-int iq_slots_open(uint32_t layers, uint32_t ranks, struct iq_slots **out, struct iq_err *err)
+static int open_slots(uint32_t first, uint32_t ops, uint32_t layers, uint32_t ranks, struct iq_slots **out,
+                      struct iq_err *err)
 {
     *out = NULL;
-    size_t n = (size_t)IQ_OPS * (layers + 1) * ranks;
+    size_t n = (size_t)ops * (layers + 1) * ranks;
     struct iq_slots *s = calloc(1, sizeof *s + n * sizeof *s->slot);
     if (!s) return iq_fail(err, IQ_MEMORY, "no memory for %zu slots", n);
+    s->first = first;
+    s->ops = ops;
     s->layers = layers;
     s->ranks = ranks;
     for (size_t i = 0; i < n; i++) {
         struct iq_slot *slot = &s->slot[i];
         slot->set = s;
-        slot->kind = iq_op_kind((enum iq_op_id)(i / ((layers + 1) * ranks)));
+        slot->kind = iq_op_kind((enum iq_op_id)(first + i / per_op(s)));
         slot->reference = iq_variant_find(slot->kind->name, "reference");
         slot->variant = slot->reference;
         if (!slot->reference) {
@@ -41,6 +45,16 @@ int iq_slots_open(uint32_t layers, uint32_t ranks, struct iq_slots **out, struct
     return IQ_OK;
 }
 
+int iq_slots_open(uint32_t layers, uint32_t ranks, struct iq_slots **out, struct iq_err *err)
+{
+    return open_slots(0, IQ_OPS, layers, ranks, out, err);
+}
+
+int iq_slots_open_training(uint32_t layers, struct iq_slots **out, struct iq_err *err)
+{
+    return open_slots(IQ_OPS, IQ_ALL_OPS - IQ_OPS, layers, 1, out, err);
+}
+
 void iq_slots_close(struct iq_slots *s)
 {
     if (!s) return;
@@ -52,15 +66,15 @@ void iq_slots_close(struct iq_slots *s)
 struct iq_slot *iq_slots_at(struct iq_slots *s, enum iq_op_id op, uint32_t layer, uint32_t rank)
 {
     uint32_t at = layer == IQ_NO_LAYER ? 0 : layer + 1;
-    return &s->slot[((size_t)op * (s->layers + 1) + at) * s->ranks + rank];
+    return &s->slot[((size_t)(op - s->first) * (s->layers + 1) + at) * s->ranks + rank];
 }
 
 static void set_watched(struct iq_slots *s)
 {
-    size_t per_op = (size_t)(s->layers + 1) * s->ranks;
     for (size_t i = 0; i < slots_count(s); i++) {
         struct iq_slot *slot = &s->slot[i];
-        bool armed = s->selector && s->selector->may_strike(s->selector->self, (enum iq_op_id)(i / per_op));
+        enum iq_op_id op = (enum iq_op_id)(s->first + i / per_op(s));
+        bool armed = s->selector && s->selector->may_strike(s->selector->self, op);
         bool tapped = s->tap && slot->tapped, device = !strcmp(slot->variant->device, "cuda");
         slot->watched =
             (armed ? IQ_WATCH_ARMED : 0) | (tapped ? IQ_WATCH_TAPPED : 0) | (device ? IQ_WATCH_DEVICE : 0);
@@ -203,10 +217,10 @@ static int strike(struct iq_exec *x, const struct iq_site *site, const void *arg
         f.rows++;
         f.rows_changed += changed;
     }
+    if (kind->derive) kind->derive(args);
     const struct iq_tap *tap = slot->set->tap;
     if (!f.rows || !tap || !tap->fired) return IQ_OK;
-    f.request = site->row[first].request;
-    f.pos = site->row[first].pos;
+    if (site->row) f.request = site->row[first].request, f.pos = site->row[first].pos;
     return tap->fired(tap->self, site, &f);
 }
 

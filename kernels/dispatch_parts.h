@@ -6,6 +6,7 @@
 #include "kernels/states.h"
 
 struct iq_slots {
+    uint32_t first, ops; /* ops [first, first + ops) */
     uint32_t layers, ranks;
     const struct iq_selector *selector;
     const struct iq_tap *tap;

@@ -39,6 +39,9 @@ struct iq_kind {
     /* For devices, whose memory get and put can't touch: a row is run[0], then run[1]. Returns how many there are, 0 where
      * the point does not exist. NULL: the rows lie otherwise. */
     unsigned (*runs)(const void *args, unsigned point, struct iq_run run[IQ_RUNS]);
+    /* Makes again what follows from all rows' points (lists over them), once rows have been put back; NULL: nothing does.
+     * Devices have a kernel for it (moe_lists). */
+    void (*derive)(const void *args);
     size_t elem; /* bytes of an element, for the digest's segments */
     /* Generic fields for triggers: operand dims and the like, by name. */
     const char *const *fields; /* NULL-terminated, or NULL */

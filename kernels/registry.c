@@ -11,14 +11,19 @@ static const struct iq_variant *registered[VARIANTS_MAX];
 static size_t n_registered;
 
 static const struct iq_kind *const kinds[] = {
-    &iq__kind_prefix,   &iq__kind_embed,     &iq__kind_rmsnorm,    &iq__kind_matmul, &iq__kind_rope,
-    &iq__kind_kv_write, &iq__kind_attention, &iq__kind_all_reduce, &iq__kind_add,    &iq__kind_swiglu,
-    &iq__kind_temper,   &iq__kind_topk,      &iq__kind_sample,
+    &iq__kind_prefix,     &iq__kind_embed,          &iq__kind_rmsnorm,
+    &iq__kind_matmul,     &iq__kind_rope,           &iq__kind_kv_write,
+    &iq__kind_attention,  &iq__kind_all_reduce,     &iq__kind_add,
+    &iq__kind_swiglu,     &iq__kind_temper,         &iq__kind_topk,
+    &iq__kind_sample,     &iq__kind_route,          &iq__kind_moe_dispatch,
+    &iq__kind_all_to_all, &iq__kind_grouped_matmul, &iq__kind_combine,
+    &iq__kind_seed,       &iq__kind_product,        &iq__kind_adamw,
 };
 
 static const struct iq_variant *const *const tables[] = {
-    iq__variants_matmul,   iq__variants_tensor_core, iq__variants_vector,       iq__variants_attention,
-    iq__variants_sampling, iq__variants_cuda,        iq__variants_cuda_products};
+    iq__variants_matmul,    iq__variants_tensor_core, iq__variants_vector,
+    iq__variants_attention, iq__variants_sampling,    iq__variants_moe,
+    iq__variants_train,     iq__variants_cuda,        iq__variants_cuda_products};
 
 enum { POINTS_MAX = 17 }; /* and a NULL */
 
@@ -26,7 +31,7 @@ static const struct {
     const char *name, *kind, *point[POINTS_MAX];
 } ops[] = {
 #define X(id, name, kind, ...) {name, kind, {__VA_ARGS__}},
-    IQ_OP_MAP(X)
+    IQ_OP_MAP(X) IQ_TRAIN_OP_MAP(X)
 #undef X
 };
 
@@ -38,12 +43,12 @@ const struct iq_kind *iq_kind_find(const char *name)
 }
 
 const struct iq_kind *iq_op_kind(enum iq_op_id op) { return iq_kind_find(ops[op].kind); }
-const char *iq_op_name(unsigned op) { return op < IQ_OPS ? ops[op].name : "?"; }
+const char *iq_op_name(unsigned op) { return op < IQ_ALL_OPS ? ops[op].name : "?"; }
 const char *const *iq_op_points(enum iq_op_id op) { return ops[op].point; }
 
 int iq_op_find(const char *name)
 {
-    for (int i = 0; i < IQ_OPS; i++)
+    for (int i = 0; i < IQ_ALL_OPS; i++)
         if (!strcmp(ops[i].name, name)) return i;
     return -1;
 }

@@ -32,7 +32,7 @@ struct iq_step {
 struct iq_site {
     uint16_t op, layer, rank, prev_op, next_op; /* enum iq_op_id; layer IQ_NO_LAYER outside the layers */
     const struct iq_step *step;
-    const struct iq_row *row; /* (rows) of this call, in the order of the args' rows */
+    const struct iq_row *row; /* (rows) of this call, in the order of the args' rows; NULL: of training */
     uint32_t rows;            /* without the padding that the args may have behind them */
     struct iq_slot *slot;
 };

@@ -20,6 +20,15 @@ extern const struct iq_kind iq__kind_matmul, iq__kind_embed;
 extern const struct iq_variant *const iq__variants_vector[];
 extern const struct iq_kind iq__kind_rmsnorm, iq__kind_rope, iq__kind_add, iq__kind_swiglu, iq__kind_temper;
 
+extern const struct iq_variant *const iq__variants_moe[];
+extern const struct iq_variant iq__grouped_matmul_reference, iq__grouped_matmul_scalar,
+    iq__grouped_matmul_avx2, iq__grouped_matmul_avx512;
+extern const struct iq_kind iq__kind_route, iq__kind_moe_dispatch, iq__kind_all_to_all,
+    iq__kind_grouped_matmul, iq__kind_combine;
+
+extern const struct iq_variant *const iq__variants_train[];
+extern const struct iq_kind iq__kind_seed, iq__kind_product, iq__kind_adamw;
+
 extern const struct iq_variant *const iq__variants_cuda[];
 extern const struct iq_variant *const iq__variants_cuda_products[];
 

@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const arch_names[IQ_ARCHS] = {[IQ_ARCH_LLAMA] = "llama",
-                                                 [IQ_ARCH_MISTRAL] = "mistral",
-                                                 [IQ_ARCH_QWEN2] = "qwen2",
-                                                 [IQ_ARCH_QWEN3] = "qwen3"};
+static const char *const arch_names[IQ_ARCHS] = {
+    [IQ_ARCH_LLAMA] = "llama", [IQ_ARCH_MISTRAL] = "mistral", [IQ_ARCH_QWEN2] = "qwen2",
+    [IQ_ARCH_QWEN3] = "qwen3", [IQ_ARCH_MIXTRAL] = "mixtral", [IQ_ARCH_QWEN3MOE] = "qwen3moe"};
 
 static const char *const rope_names[IQ_ROPE_KINDS] = {
 #define X(id, name) [IQ_ROPE_##id] = (name),
@@ -28,7 +27,7 @@ const char *iq_rope_kind_name(enum iq_rope_kind k) { return rope_names[k]; }
 const struct iq__size iq__sizes[] = {
     {"block_count", "num_hidden_layers", offsetof(struct iq_model_config, layers), 1, 1024},
     {"embedding_length", "hidden_size", offsetof(struct iq_model_config, hidden), 1, 65536},
-    {"feed_forward_length", "intermediate_size", offsetof(struct iq_model_config, ffn), 1, 1 << 20},
+    {"feed_forward_length", "intermediate_size", offsetof(struct iq_model_config, ffn), 1, IQ__MOST_FFN},
     {"attention.head_count", "num_attention_heads", offsetof(struct iq_model_config, heads), 1,
      IQ__MOST_HEADS},
 };
@@ -44,9 +43,11 @@ int iq__arch_find(const char *name, size_t n, const char *where, enum iq_arch *o
     *out = IQ_ARCH_LLAMA;
     for (int a = 0; a < IQ_ARCHS; a++)
         if (is_word(arch_names[a], name, n)) return *out = (enum iq_arch)a, IQ_OK;
+    if (is_word("qwen3_moe", name, n)) return *out = IQ_ARCH_QWEN3MOE, IQ_OK; /* Hugging Face's spelling */
     return iq_fail(err, IQ_UNSUPPORTED,
-                   "%s: found the architecture \"%.*s\", expected llama, mistral, qwen2 or qwen3", where,
-                   n > 40 ? 40 : (int)n, name);
+                   "%s: found the architecture \"%.*s\", expected llama, mistral, qwen2, qwen3, mixtral or "
+                   "qwen3moe",
+                   where, n > 40 ? 40 : (int)n, name);
 }
 
 int iq__rope_kind_find(const char *name, size_t n, const char *where, enum iq_rope_kind *out,
@@ -97,6 +98,9 @@ static int check(const struct iq_model_file *m, struct iq_model_config *c, struc
     if ((uint64_t)c->heads * c->head_dim > 1 << 20)
         return iq_fail(err, IQ_SHAPE, "%s: found %u heads of %u, expected a product up to %d", name, c->heads,
                        c->head_dim, 1 << 20);
+    if (c->experts && (c->active < 1 || c->active > c->experts))
+        return iq_fail(err, IQ_SHAPE, "%s: found %u of %u experts for a position, expected 1 to all of them",
+                       name, c->active, c->experts);
     struct iq_rope_config *r = &c->rope;
     if (!r->original_context) r->original_context = c->context;
     if (r->factor == 0) r->factor = (double)c->context / (double)r->original_context;
@@ -130,6 +134,8 @@ void iq_model_config_free(struct iq_model_config *c, struct iq_model_tensors *t)
     free(c->rope.short_factor);
     free(c->rope.long_factor);
     free(t->layer);
+    free(t->expert);
     c->rope.short_factor = c->rope.long_factor = NULL;
     t->layer = NULL;
+    t->expert = NULL;
 }

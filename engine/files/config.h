@@ -11,7 +11,16 @@
 #include "engine/files/model_file.h"
 #include "kernels/rotary.h"
 
-enum iq_arch { IQ_ARCH_LLAMA, IQ_ARCH_MISTRAL, IQ_ARCH_QWEN2, IQ_ARCH_QWEN3, IQ_ARCHS };
+/* In GGUF Mixtral is a llama with experts. */
+enum iq_arch {
+    IQ_ARCH_LLAMA,
+    IQ_ARCH_MISTRAL,
+    IQ_ARCH_QWEN2,
+    IQ_ARCH_QWEN3,
+    IQ_ARCH_MIXTRAL,
+    IQ_ARCH_QWEN3MOE,
+    IQ_ARCHS
+};
 
 /* Which elements of a head make a rotary pair. GGUF files of the llama kind have their Q and K rows permuted so that
  * pairs are neighbours; all other sources use halves. */
@@ -51,7 +60,10 @@ enum { IQ_MAX_STOPS = 16, IQ_NO_TOKEN = -1 };
 struct iq_model_config {
     enum iq_arch arch;
     uint32_t layers, hidden, ffn, heads, kv_heads, head_dim, vocab;
-    uint64_t context; /* positions */
+    /* A mixture of experts has them in every layer, each a feed-forward network of `ffn` columns. */
+    uint32_t experts, active; /* of a layer, 0: dense; of those, how many serve a position */
+    bool renormalise;         /* the weights of a position's experts sum to 1 */
+    uint64_t context;         /* positions */
     double norm_eps;
     struct iq_rope_config rope;
     bool qkv_bias, qk_norm;
@@ -65,12 +77,20 @@ struct iq_model_config {
     char dtype[16];
 };
 
+/* Tensors of their own, or in every entry the same three, of all experts one after the other: (experts, rows, columns). */
+struct iq_expert_tensors {
+    const struct iq_tensor *gate, *up, *down; /* (ffn, hidden) twice, (hidden, ffn) */
+};
+
 struct iq_layer_tensors {
     /* (hidden), (heads*head_dim, hidden), two of (kv_heads*head_dim, hidden), (hidden, heads*head_dim) */
     const struct iq_tensor *attn_norm, *q, *k, *v, *o;
-    const struct iq_tensor *q_bias, *k_bias, *v_bias;    /* all or none */
-    const struct iq_tensor *q_norm, *k_norm;             /* (head_dim), Qwen3 */
-    const struct iq_tensor *ffn_norm, *gate, *up, *down; /* (hidden), (ffn, hidden) twice, (hidden, ffn) */
+    const struct iq_tensor *q_bias, *k_bias, *v_bias; /* all or none */
+    const struct iq_tensor *q_norm, *k_norm;          /* (head_dim), Qwen3 */
+    const struct iq_tensor *ffn_norm;                 /* (hidden) */
+    const struct iq_tensor *gate, *up, *down;         /* dense: (ffn, hidden) twice, (hidden, ffn) */
+    const struct iq_tensor *router;                   /* (experts, hidden) */
+    struct iq_expert_tensors *expert;                 /* [experts], each role in one type; NULL: dense */
 };
 
 struct iq_model_tensors {
@@ -78,6 +98,7 @@ struct iq_model_tensors {
     const struct iq_tensor *head;       /* (vocab, hidden); the embedding itself when tied */
     const struct iq_tensor *final_norm; /* (hidden) */
     struct iq_layer_tensors *layer;     /* [layers]; owned */
+    struct iq_expert_tensors *expert;   /* [layers * experts]; owned */
 };
 
 int iq_model_config_read(struct iq_model_file *, struct iq_model_config *, struct iq_model_tensors *,

@@ -1,5 +1,6 @@
 /* The configuration as a GGUF file's keys tell it. */
 #include "engine/files/config_parts.h"
+#include "kernels/ops/moe.h"
 
 #include <float.h>
 #include <math.h>
@@ -42,9 +43,7 @@ static int only_neutral(struct source *s)
     static const struct {
         const char *suffix;
         double neutral;
-    } keys[] = {{"expert_count", 0},
-                {"expert_used_count", 0},
-                {"attention.scale", 0},
+    } keys[] = {{"attention.scale", 0},
                 {"logit_scale", 1},
                 {"residual_scale", 1},
                 {"embedding_scale", 1},
@@ -55,11 +54,17 @@ static int only_neutral(struct source *s)
                 {"rope.scaling.yarn_log_multiplier", 0},
                 {"rope.scaling.yarn_ext_factor", 1},
                 {"rope.scaling.yarn_attn_factor", 1},
-                {"nextn_predict_layers", 0}};
+                {"nextn_predict_layers", 0},
+                {"expert_shared_count", 0},
+                {"expert_shared_feed_forward_length", 0},
+                {"expert_gating_func", 1},
+                {"expert_weights_scale", 1},
+                {"leading_dense_block_count", 0},
+                {"interleave_moe_layer_step", 1}};
     static const struct {
         const char *suffix;
         bool neutral;
-    } flags[] = {{"attention.causal", true}, {"use_parallel_residual", false}};
+    } flags[] = {{"attention.causal", true}, {"use_parallel_residual", false}, {"expert_weights_norm", true}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         double v = keys[i].neutral;
         IQ_TRY(real(s, keys[i].suffix, -DBL_MAX, DBL_MAX, &v, NULL));
@@ -110,6 +115,37 @@ static int sizes(struct source *s, struct iq_model_config *c)
                        (unsigned long long)v);
     IQ_TRY(real(s, "attention.layer_norm_rms_epsilon", 0, 1, &c->norm_eps, &found));
     return found ? IQ_OK : missing(s, s->key, "the norm's epsilon");
+}
+
+/* llama.cpp renormalises for both architectures, and gives qwen3moe's experts a width of their own. */
+static int experts(struct source *s, struct iq_model_config *c)
+{
+    uint64_t experts = 0, active = 0, ffn = c->ffn;
+    bool found;
+    IQ_TRY(integer(s, "expert_count", 0, IQ_EXPERTS, &experts, NULL));
+    if (!experts && iq__arch_has_experts(c->arch)) return missing(s, s->key, "the number of experts");
+    IQ_TRY(integer(s, "expert_used_count", 0, IQ_EXPERT_SLOTS, &active, &found));
+    if (experts && !found) return missing(s, s->key, "how many experts serve a position");
+    if (active && !experts)
+        return iq_fail(s->err, IQ_FORMAT, "%s: key `%s` is %llu, but no experts are counted",
+                       iq_model_file_name(s->m), s->key, (unsigned long long)active);
+    if (!experts) return IQ_OK;
+    if (c->arch == IQ_ARCH_QWEN2 || c->arch == IQ_ARCH_QWEN3)
+        return iq_fail(s->err, IQ_UNSUPPORTED,
+                       "%s: experts under the architecture %s, expected llama or qwen3moe",
+                       iq_model_file_name(s->m), s->arch);
+    IQ_TRY(integer(s, "expert_feed_forward_length", 1, IQ__MOST_FFN, &ffn, &found));
+    if (!found && c->arch == IQ_ARCH_QWEN3MOE) return missing(s, s->key, "the width of an expert");
+    if (c->arch != IQ_ARCH_QWEN3MOE && ffn != c->ffn)
+        return iq_fail(
+            s->err, IQ_UNSUPPORTED,
+            "%s: key `%s` is %llu, but the feed-forward length %u; with this architecture they are one",
+            iq_model_file_name(s->m), s->key, (unsigned long long)ffn, c->ffn);
+    c->experts = (uint32_t)experts;
+    c->active = (uint32_t)active;
+    c->ffn = (uint32_t)ffn;
+    c->renormalise = true;
+    return IQ_OK;
 }
 
 /* The vocabulary is the embedding's rows; keys must agree with it. */
@@ -169,7 +205,8 @@ static int rope(struct source *s, struct iq_model_config *c)
     struct iq_text kind = {"linear", 6}; /* llama.cpp's reading of a factor without a type */
     bool found, ignored;
     double factor = 0;
-    r->pairing = c->arch == IQ_ARCH_QWEN2 || c->arch == IQ_ARCH_QWEN3 ? IQ_PAIR_HALVES : IQ_PAIR_NEIGHBOURS;
+    bool halves = c->arch == IQ_ARCH_QWEN2 || iq__arch_has_qk_norm(c->arch); /* Qwen's */
+    r->pairing = halves ? IQ_PAIR_HALVES : IQ_PAIR_NEIGHBOURS;
     IQ_TRY(real(s, "rope.freq_base", 1, 1e15, &r->theta, NULL));
     IQ_TRY(iq_model_text(s->m, full(s, "rope.scaling.type"), &kind, NULL, s->err));
     char where[400];
@@ -238,16 +275,17 @@ int iq__config_gguf(struct iq_model_file *m, struct iq_model_config *c, struct i
     char where[400];
     snprintf(where, sizeof where, "%.300s: key `general.architecture`", iq_model_file_name(m));
     IQ_TRY(iq_model_text(m, "general.architecture", &arch, &found, err));
-    if (!found) return missing(&s, "general.architecture", "llama, qwen2 or qwen3");
+    if (!found) return missing(&s, "general.architecture", "llama, qwen2, qwen3 or qwen3moe");
     IQ_TRY(iq__arch_find(arch.s, arch.n, where, &c->arch, err));
     s.arch = iq_arch_name(c->arch);
     IQ_TRY(only_neutral(&s));
     IQ_TRY(sizes(&s, c));
+    IQ_TRY(experts(&s, c));
     IQ_TRY(vocabulary(&s, c));
     IQ_TRY(integer(&s, "attention.sliding_window", 0, IQ__MOST_CONTEXT, &c->window, NULL));
     IQ_TRY(rope(&s, c));
     IQ_TRY(tokens(&s, c));
-    c->qk_norm = c->arch == IQ_ARCH_QWEN3;
+    c->qk_norm = iq__arch_has_qk_norm(c->arch);
     c->qkv_bias = iq_model_tensor_peek(m, "blk.0.attn_q.bias") != NULL;
     if (c->arch == IQ_ARCH_QWEN2) c->qkv_bias = true;
     return IQ_OK;

@@ -1,5 +1,6 @@
 /* The configuration as a Hugging Face folder's JSON files tell it; its rotary part is in rope_hf.c. */
 #include "engine/files/config_parts.h"
+#include "kernels/ops/moe.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,6 +87,47 @@ static int sizes(struct source *s, struct iq_model_config *c)
     return iq_json_f64_opt(s->config, "rms_norm_eps", 0, 1, s->where, &c->norm_eps, s->err);
 }
 
+/* Newer versions of transformers have one name for both classes. */
+static int count_experts(struct source *s, struct iq_model_config *c, uint64_t *out)
+{
+    const char *key = "num_local_experts";
+    if (c->arch == IQ_ARCH_QWEN3MOE && !cJSON_GetObjectItemCaseSensitive(s->config, key)) key = "num_experts";
+    iq_model_json_use(s->config, key);
+    return iq_json_u64(s->config, key, 1, IQ_EXPERTS, s->where, out, s->err);
+}
+
+/* Qwen3-MoE may have dense layers; only models of experts alone are built. */
+static int dense_layers(struct source *s)
+{
+    uint64_t step = 1;
+    IQ_TRY(integer(s, "decoder_sparse_step", 1, 1 << 20, &step));
+    const cJSON *list = iq_model_json_use(s->config, "mlp_only_layers");
+    if (step != 1 || (is_there(list) && (!cJSON_IsArray(list) || list->child)))
+        return iq_fail(s->err, IQ_UNSUPPORTED,
+                       "%s: `%s` asks for layers without experts, which is not built beside layers with them",
+                       s->where, step != 1 ? "decoder_sparse_step" : "mlp_only_layers");
+    return IQ_OK;
+}
+
+static int experts(struct source *s, struct iq_model_config *c)
+{
+    uint64_t experts, active, ffn;
+    if (!iq__arch_has_experts(c->arch)) return IQ_OK;
+    IQ_TRY(count_experts(s, c, &experts));
+    iq_model_json_use(s->config, "num_experts_per_tok");
+    IQ_TRY(iq_json_u64(s->config, "num_experts_per_tok", 1, IQ_EXPERT_SLOTS, s->where, &active, s->err));
+    c->experts = (uint32_t)experts;
+    c->active = (uint32_t)active;
+    c->renormalise = c->arch == IQ_ARCH_MIXTRAL;
+    if (c->arch == IQ_ARCH_MIXTRAL) return IQ_OK;
+    IQ_TRY(dense_layers(s));
+    IQ_TRY(flag(s, "norm_topk_prob", &c->renormalise)); /* absent: the class's default, false */
+    iq_model_json_use(s->config, "moe_intermediate_size");
+    IQ_TRY(iq_json_u64(s->config, "moe_intermediate_size", 1, IQ__MOST_FFN, s->where, &ffn, s->err));
+    c->ffn = (uint32_t)ffn;
+    return IQ_OK;
+}
+
 /* Which layers have the window, from `layer_types`: all full, or full ones first and sliding ones after. */
 static int layer_types(struct source *s, struct iq_model_config *c, const cJSON *list)
 {
@@ -119,6 +161,7 @@ static int window(struct source *s, struct iq_model_config *c)
     if (c->arch == IQ_ARCH_LLAMA) return IQ_OK; /* the class has no window; its key stays unread */
     const cJSON *item = iq_model_json_use(s->config, "sliding_window");
     IQ_TRY(integer(s, "sliding_window", 1, IQ__MOST_CONTEXT, &c->window));
+    if (c->arch == IQ_ARCH_MIXTRAL) return IQ_OK;
     if (c->arch == IQ_ARCH_MISTRAL) {
         if (item) return IQ_OK;
         c->window = 4096; /* the class's default; null means none */
@@ -128,10 +171,11 @@ static int window(struct source *s, struct iq_model_config *c)
         return IQ_OK;
     }
     bool used = false;
-    uint64_t from = 28;
+    bool all = c->arch == IQ_ARCH_QWEN3MOE; /* the class has no max_window_layers */
+    uint64_t from = all ? 0 : 28;
     if (!item) c->window = 4096;
     IQ_TRY(flag(s, "use_sliding_window", &used));
-    IQ_TRY(integer(s, "max_window_layers", 0, 1 << 20, &from));
+    if (!all) IQ_TRY(integer(s, "max_window_layers", 0, 1 << 20, &from));
     if (!used) c->window = 0;
     c->window_layer = (uint32_t)from;
     const cJSON *list = iq_model_json_use(s->config, "layer_types");
@@ -141,7 +185,8 @@ static int window(struct source *s, struct iq_model_config *c)
 static int biases(struct source *s, struct iq_model_config *c)
 {
     bool attention = false, mlp = false;
-    if (c->arch == IQ_ARCH_LLAMA || c->arch == IQ_ARCH_QWEN3) IQ_TRY(flag(s, "attention_bias", &attention));
+    bool qk_norm = iq__arch_has_qk_norm(c->arch);
+    if (c->arch == IQ_ARCH_LLAMA || qk_norm) IQ_TRY(flag(s, "attention_bias", &attention));
     if (c->arch == IQ_ARCH_LLAMA) IQ_TRY(flag(s, "mlp_bias", &mlp));
     if (attention || mlp)
         return iq_fail(
@@ -149,7 +194,7 @@ static int biases(struct source *s, struct iq_model_config *c)
             "%s: `%s` is true: the output projection or the feed-forward part has a bias, which is not built",
             s->where, attention ? "attention_bias" : "mlp_bias");
     c->qkv_bias = c->arch == IQ_ARCH_QWEN2;
-    c->qk_norm = c->arch == IQ_ARCH_QWEN3;
+    c->qk_norm = qk_norm;
     return IQ_OK;
 }
 
@@ -179,8 +224,8 @@ static int tokens(struct source *s, struct iq_model_config *c)
     IQ_TRY(iq_model_json(s->m, "generation_config.json", &generation, s->err));
     if (generation) IQ_TRY(stops(s, c, generation, "generation_config.json", &any));
     if (!any) IQ_TRY(stops(s, c, s->config, s->where, &any));
-    bool classic =
-        c->arch == IQ_ARCH_LLAMA || c->arch == IQ_ARCH_MISTRAL; /* these classes default to 1 and 2 */
+    bool classic = c->arch == IQ_ARCH_LLAMA || c->arch == IQ_ARCH_MISTRAL ||
+                   c->arch == IQ_ARCH_MIXTRAL; /* these classes default to 1 and 2 */
     if (!any && classic && !cJSON_GetObjectItemCaseSensitive(s->config, "eos_token_id"))
         iq__stop_add(s->m, c, "eos_token_id", 2);
     const cJSON *item = iq_model_json_use(s->config, "bos_token_id");
@@ -200,8 +245,10 @@ int iq__config_hf(struct iq_model_file *m, struct iq_model_config *c, struct iq_
     if (!s.config) return iq_fail(err, IQ_NOT_FOUND, "%s: is missing", where);
     IQ_TRY(architecture(&s, c));
     IQ_TRY(sizes(&s, c));
+    IQ_TRY(experts(&s, c));
     IQ_TRY(window(&s, c));
     IQ_TRY(biases(&s, c));
+    if (c->arch == IQ_ARCH_MIXTRAL) c->rope.theta = 1e6; /* the class's default */
     IQ_TRY(iq__rope_hf(s.config, where, c, err));
     IQ_TRY(tokens(&s, c));
     IQ_TRY(flag(&s, "tie_word_embeddings", &c->tied));

@@ -13,8 +13,18 @@ struct iq__size {
 extern const struct iq__size iq__sizes[];
 extern const size_t iq__sizes_n;
 
-enum { IQ__MOST_HEADS = 4096, IQ__MOST_HEAD_DIM = 1024, IQ__MOST_VOCAB = 1 << 22 };
+enum { IQ__MOST_HEADS = 4096, IQ__MOST_HEAD_DIM = 1024, IQ__MOST_VOCAB = 1 << 22, IQ__MOST_FFN = 1 << 20 };
 #define IQ__MOST_CONTEXT (UINT64_C(1) << 28)
+
+/* Those that are a mixture of experts by name, and those whose Q and K have norms. */
+static inline bool iq__arch_has_experts(enum iq_arch a)
+{
+    return a == IQ_ARCH_MIXTRAL || a == IQ_ARCH_QWEN3MOE;
+}
+static inline bool iq__arch_has_qk_norm(enum iq_arch a)
+{
+    return a == IQ_ARCH_QWEN3 || a == IQ_ARCH_QWEN3MOE;
+}
 
 int iq__arch_find(const char *name, size_t n, const char *where, enum iq_arch *out, struct iq_err *);
 int iq__rope_kind_find(const char *name, size_t n, const char *where, enum iq_rope_kind *out,

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum dim { ONE, HIDDEN, FFN, Q_WIDTH, KV_WIDTH, HEAD_DIM, VOCAB, DIMS };
-enum when { ALWAYS, WITH_BIAS, WITH_QK_NORM };
+enum dim { ONE, HIDDEN, FFN, Q_WIDTH, KV_WIDTH, HEAD_DIM, VOCAB, EXPERTS, DIMS };
+enum when { ALWAYS, WITH_BIAS, WITH_QK_NORM, DENSE, EXPERT };
 
 /* Names of a tensor in both sources and its dimensions (rows ONE: a vector). `field` is its place in the table. */
 struct role {
@@ -18,6 +18,7 @@ struct role {
 };
 
 #define LAYER(member) offsetof(struct iq_layer_tensors, member)
+#define EACH(member)  offsetof(struct iq_expert_tensors, member)
 static const struct role layer_roles[] = {
     {"attn_norm.weight", "input_layernorm.weight", LAYER(attn_norm), ONE, HIDDEN, ALWAYS},
     {"attn_q.weight", "self_attn.q_proj.weight", LAYER(q), Q_WIDTH, HIDDEN, ALWAYS},
@@ -30,11 +31,30 @@ static const struct role layer_roles[] = {
     {"attn_q_norm.weight", "self_attn.q_norm.weight", LAYER(q_norm), ONE, HEAD_DIM, WITH_QK_NORM},
     {"attn_k_norm.weight", "self_attn.k_norm.weight", LAYER(k_norm), ONE, HEAD_DIM, WITH_QK_NORM},
     {"ffn_norm.weight", "post_attention_layernorm.weight", LAYER(ffn_norm), ONE, HIDDEN, ALWAYS},
-    {"ffn_gate.weight", "mlp.gate_proj.weight", LAYER(gate), FFN, HIDDEN, ALWAYS},
-    {"ffn_up.weight", "mlp.up_proj.weight", LAYER(up), FFN, HIDDEN, ALWAYS},
-    {"ffn_down.weight", "mlp.down_proj.weight", LAYER(down), HIDDEN, FFN, ALWAYS},
+    {"ffn_gate.weight", "mlp.gate_proj.weight", LAYER(gate), FFN, HIDDEN, DENSE},
+    {"ffn_up.weight", "mlp.up_proj.weight", LAYER(up), FFN, HIDDEN, DENSE},
+    {"ffn_down.weight", "mlp.down_proj.weight", LAYER(down), HIDDEN, FFN, DENSE},
 };
+
+/* Experts: GGUF stacks those of a layer in one tensor; folders give each its own, in the words of their class. */
+struct spelling {
+    const char *block; /* of folders: the router stands in it, and experts.0. and so on */
+    struct role router, expert[3];
+};
+static const struct spelling mixtral = {
+    "block_sparse_moe.",
+    {"ffn_gate_inp.weight", "gate.weight", LAYER(router), EXPERTS, HIDDEN, ALWAYS},
+    {{"ffn_gate_exps.weight", "w1.weight", EACH(gate), FFN, HIDDEN, EXPERT},
+     {"ffn_up_exps.weight", "w3.weight", EACH(up), FFN, HIDDEN, EXPERT},
+     {"ffn_down_exps.weight", "w2.weight", EACH(down), HIDDEN, FFN, EXPERT}}};
+static const struct spelling qwen3moe = {
+    "mlp.",
+    {"ffn_gate_inp.weight", "gate.weight", LAYER(router), EXPERTS, HIDDEN, ALWAYS},
+    {{"ffn_gate_exps.weight", "gate_proj.weight", EACH(gate), FFN, HIDDEN, EXPERT},
+     {"ffn_up_exps.weight", "up_proj.weight", EACH(up), FFN, HIDDEN, EXPERT},
+     {"ffn_down_exps.weight", "down_proj.weight", EACH(down), HIDDEN, FFN, EXPERT}}};
 #undef LAYER
+#undef EACH
 
 static const struct role model_roles[] = {
     {"token_embd.weight", "model.embed_tokens.weight", offsetof(struct iq_model_tensors, embed), VOCAB,
@@ -49,6 +69,7 @@ struct resolver {
     struct iq_model_file *m;
     const struct iq_model_config *c;
     bool gguf;
+    char prefix[40]; /* of the layer's tensors: "blk.3."; "" outside the layers */
     uint64_t dim[DIMS];
     struct iq_err *err;
 };
@@ -58,11 +79,21 @@ static int check_tensor(struct resolver *r, const struct role *role, const struc
     typedef unsigned long long ull;
     const char *path = iq_model_file_path(r->m, t->file);
     bool vector = role->rows == ONE;
+    bool stacked = r->gguf && role->when == EXPERT;
+    const uint64_t *d = t->dim + stacked; /* of a matrix */
+    if (stacked && (t->rank != 3 || t->dim[0] != r->dim[EXPERTS] || d[0] != r->dim[role->rows] ||
+                    d[1] != r->dim[role->cols]))
+        return iq_fail(r->err, IQ_SHAPE,
+                       "%s: tensor `%s` has %d dimensions [%llu, %llu, %llu], expected three [%llu, %llu, "
+                       "%llu] (experts, rows, columns)",
+                       path, t->name, t->rank, (ull)t->dim[0], (ull)t->dim[1], (ull)t->dim[2],
+                       (ull)r->dim[EXPERTS], (ull)r->dim[role->rows], (ull)r->dim[role->cols]);
     if (vector && (t->rank != 1 || t->dim[0] != r->dim[role->cols]))
         return iq_fail(r->err, IQ_SHAPE,
                        "%s: tensor `%s` has %d dimensions [%llu, %llu], expected one of %llu", path, t->name,
                        t->rank, (ull)t->dim[0], (ull)t->dim[1], (ull)r->dim[role->cols]);
-    if (!vector && (t->rank != 2 || t->dim[0] != r->dim[role->rows] || t->dim[1] != r->dim[role->cols]))
+    if (!vector && !stacked &&
+        (t->rank != 2 || t->dim[0] != r->dim[role->rows] || t->dim[1] != r->dim[role->cols]))
         return iq_fail(
             r->err, IQ_SHAPE,
             "%s: tensor `%s` has %d dimensions [%llu, %llu], expected two [%llu, %llu] (rows, columns)", path,
@@ -74,56 +105,91 @@ static int check_tensor(struct resolver *r, const struct role *role, const struc
     return IQ_OK;
 }
 
-/* Tensors that hold several roles at once in some files. They are not read; naming them explains what is missing. */
-static const char *fused_tensor(const struct resolver *r, const char *prefix, char name[128])
+/* Forms in which some files hold what is missing: several roles in a tensor, or each expert apart. They are not read;
+ * naming them explains. */
+static const char *other_form(const struct resolver *r, char name[128])
 {
-    static const char *const fused[2][3] = {
-        {"self_attn.qkv_proj.weight", "self_attn.W_pack.weight", "mlp.gate_up_proj.weight"},
-        {"attn_qkv.weight", "ffn_up_exps.weight", "ffn_gate_up.weight"}};
-    for (int i = 0; i < 3; i++) {
-        snprintf(name, 128, "%s%s", prefix, fused[r->gguf][i]);
+    static const char *const forms[2][4] = {
+        {"self_attn.qkv_proj.weight", "self_attn.W_pack.weight", "mlp.gate_up_proj.weight",
+         "mlp.experts.gate_up_proj"},
+        {"attn_qkv.weight", "ffn_gate_up.weight", "ffn_gate_up_exps.weight", "ffn_gate.0.weight"}};
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, 128, "%s%s", r->prefix, forms[r->gguf][i]);
         if (iq_model_tensor_peek(r->m, name)) return name;
     }
     return NULL;
 }
 
-/* Resolves one role into `table`; prefix is "blk.3." or "". */
-static int resolve(struct resolver *r, const struct role *role, const char *prefix, void *table)
+static int missing(struct resolver *r, const struct role *role, const char *name)
 {
-    char name[128], other[128];
-    snprintf(name, sizeof name, "%s%s", prefix, r->gguf ? role->gguf : role->hf);
+    char other[128], stack[32] = "";
+    const char *form = other_form(r, other);
+    if (r->gguf && role->when == EXPERT)
+        snprintf(stack, sizeof stack, "%llu, ", (unsigned long long)r->dim[EXPERTS]);
+    return iq_fail(r->err, form ? IQ_UNSUPPORTED : IQ_NOT_FOUND,
+                   "%s: tensor `%s` is missing, expected dimensions [%s%llu, %llu]%s%s%s",
+                   iq_model_file_name(r->m), name, stack, (unsigned long long)r->dim[role->rows],
+                   (unsigned long long)r->dim[role->cols], form ? "; found `" : "", form ? form : "",
+                   form ? "`, a form that is not read: convert the model again" : "");
+}
+
+/* Resolves one role into `table`; `block` is what stands before the role's name in its layer. */
+static int resolve(struct resolver *r, const struct role *role, const char *block, void *table)
+{
+    char name[160];
+    snprintf(name, sizeof name, "%s%s%s", r->prefix, block, r->gguf ? role->gguf : role->hf);
     const struct iq_tensor *t = iq_model_tensor_find(r->m, name);
-    if (!t) {
-        const char *fused = fused_tensor(r, prefix, other);
-        return iq_fail(r->err, fused ? IQ_UNSUPPORTED : IQ_NOT_FOUND,
-                       "%s: tensor `%s` is missing, expected dimensions [%llu, %llu]%s%s%s",
-                       iq_model_file_name(r->m), name, (unsigned long long)r->dim[role->rows],
-                       (unsigned long long)r->dim[role->cols], fused ? "; fused tensors such as `" : "",
-                       fused ? fused : "", fused ? "` are not read" : "");
-    }
+    if (!t) return missing(r, role, name);
     IQ_TRY(check_tensor(r, role, t));
     *(const struct iq_tensor **)((char *)table + role->field) = t;
     return IQ_OK;
 }
 
-static void prefix_of(const struct resolver *r, uint32_t layer, char prefix[40])
+/* A product over experts has one type of weights: that of the first. */
+static int one_type(struct resolver *r, const struct iq_expert_tensors *first, uint32_t e)
 {
-    snprintf(prefix, 40, r->gguf ? "blk.%u." : "model.layers.%u.", layer);
+    const struct iq_tensor *a[] = {first->gate, first->up, first->down};
+    const struct iq_tensor *b[] = {first[e].gate, first[e].up, first[e].down};
+    for (int i = 0; i < 3; i++)
+        if (a[i]->format != b[i]->format)
+            return iq_fail(
+                r->err, IQ_UNSUPPORTED,
+                "%s: tensor `%s` is of type %s, but `%s` of type %s; expected one type for all experts",
+                iq_model_file_path(r->m, b[i]->file), b[i]->name, b[i]->type, a[i]->name, a[i]->type);
+    return IQ_OK;
+}
+
+static int experts(struct resolver *r, struct iq_layer_tensors *t)
+{
+    const struct spelling *s = r->c->arch == IQ_ARCH_MIXTRAL ? &mixtral : &qwen3moe;
+    IQ_TRY(resolve(r, &s->router, r->gguf ? "" : s->block, t));
+    for (uint32_t e = 0; e < r->c->experts; e++) {
+        char block[64] = "";
+        if (!r->gguf) snprintf(block, sizeof block, "%sexperts.%u.", s->block, e);
+        for (int i = 0; i < 3; i++) IQ_TRY(resolve(r, &s->expert[i], block, &t->expert[e]));
+        IQ_TRY(one_type(r, t->expert, e));
+    }
+    return IQ_OK;
 }
 
 static int layers(struct resolver *r, struct iq_model_tensors *t)
 {
-    bool has[] = {[ALWAYS] = true, [WITH_BIAS] = r->c->qkv_bias, [WITH_QK_NORM] = r->c->qk_norm};
-    char prefix[40];
-    t->layer = calloc(r->c->layers, sizeof *t->layer);
-    if (!t->layer)
-        return iq_fail(r->err, IQ_MEMORY, "%s: no memory for %u layers", iq_model_file_name(r->m),
-                       r->c->layers);
-    for (uint32_t l = 0; l < r->c->layers; l++) {
-        prefix_of(r, l, prefix);
+    const struct iq_model_config *c = r->c;
+    bool has[] = {
+        [ALWAYS] = true, [WITH_BIAS] = c->qkv_bias, [WITH_QK_NORM] = c->qk_norm, [DENSE] = !c->experts};
+    t->layer = calloc(c->layers, sizeof *t->layer);
+    t->expert = c->experts ? calloc((size_t)c->layers * c->experts, sizeof *t->expert) : NULL;
+    if (!t->layer || (c->experts && !t->expert))
+        return iq_fail(r->err, IQ_MEMORY, "%s: no memory for %u layers", iq_model_file_name(r->m), c->layers);
+    for (uint32_t l = 0; l < c->layers; l++) {
+        snprintf(r->prefix, sizeof r->prefix, r->gguf ? "blk.%u." : "model.layers.%u.", l);
         for (size_t i = 0; i < sizeof layer_roles / sizeof *layer_roles; i++)
-            if (has[layer_roles[i].when]) IQ_TRY(resolve(r, &layer_roles[i], prefix, &t->layer[l]));
+            if (has[layer_roles[i].when]) IQ_TRY(resolve(r, &layer_roles[i], "", &t->layer[l]));
+        if (!c->experts) continue;
+        t->layer[l].expert = t->expert + (size_t)l * c->experts;
+        IQ_TRY(experts(r, &t->layer[l]));
     }
+    r->prefix[0] = 0;
     return IQ_OK;
 }
 
@@ -213,6 +279,7 @@ int iq__tensors_resolve(struct iq_model_file *m, struct iq_model_config *c, bool
     r.dim[KV_WIDTH] = (uint64_t)c->kv_heads * c->head_dim;
     r.dim[HEAD_DIM] = c->head_dim;
     r.dim[VOCAB] = c->vocab;
+    r.dim[EXPERTS] = c->experts;
     for (size_t i = 0; i < sizeof model_roles / sizeof *model_roles; i++)
         IQ_TRY(resolve(&r, &model_roles[i], "", t));
     IQ_TRY(head(&r, c, tie, t));

@@ -11,7 +11,7 @@
 /* Printable Latin-1 bytes stand for themselves; the other 68 are U+0100 and up, in order. */
 static bool stands_for_itself(unsigned b) { return (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b != 0xad); }
 
-static uint32_t byte_char(unsigned byte)
+uint32_t iq_tokenizer_byte_char(unsigned byte)
 {
     if (stands_for_itself(byte)) return byte;
     if (byte <= 0x20) return 0x100 + byte;
@@ -173,7 +173,7 @@ int iq__rewrite_byte_map(const struct iq__step *st, struct iq__scratch *w, const
     size_t fill = 0;
     for (size_t i = 0; i < n; i++) {
         if (fill > sizeof part - 4) iq_buf_put(out, part, fill), fill = 0;
-        fill += (size_t)iq_utf8_put(byte_char((unsigned char)s[i]), part + fill);
+        fill += (size_t)iq_utf8_put(iq_tokenizer_byte_char((unsigned char)s[i]), part + fill);
     }
     iq_buf_put(out, part, fill);
     return done(out, err);

@@ -104,6 +104,9 @@ struct iq_span iq_tokenizer_bytes(const struct iq_tokenizer *, uint32_t id);
 struct iq_span iq_tokenizer_spelling(const struct iq_tokenizer *, uint32_t id);
 uint32_t iq_tokenizer_find(const struct iq_tokenizer *, const char *spelling, size_t len);
 
+/* The character by which byte-level tokens spell a byte (below 256): GPT-2's map. */
+uint32_t iq_tokenizer_byte_char(unsigned byte);
+
 uint32_t iq_tokenizer_vocab(const struct iq_tokenizer *); /* 1 + the largest id */
 /* IQ_TOKEN_NONE where the file names none. */
 uint32_t iq_tokenizer_bos(const struct iq_tokenizer *);

@@ -5,7 +5,7 @@
 
 uint32_t iq_train_steps_done(const struct iq_train *t) { return t->step; }
 const struct iq_train_recipe *iq_train_recipe_of(const struct iq_train *t) { return &t->recipe; }
-const float *iq_train_gradient(const struct iq_train *t) { return t->gradient; }
+const float *iq_train_gradient(const struct iq_train *t) { return t->sum; }
 
 const struct iq_train_tensor *iq_train_tensor_at(const struct iq_train *t, size_t index)
 {
@@ -16,6 +16,13 @@ const float *iq_train_weights(const struct iq_train *t, size_t *count)
 {
     if (count) *count = t->weights;
     return t->w;
+}
+
+struct iq_digest iq_train_tensor_digest(const struct iq_train *t, size_t index, int what)
+{
+    const struct iq_train_tensor *x = &t->tensor[index];
+    const float *const of[] = {t->w, t->m, t->v};
+    return iq_digest_row(of[what] + x->at, (size_t)x->rows * x->cols, sizeof *t->w);
 }
 
 struct iq_digest iq_train_digest(const struct iq_train *t)

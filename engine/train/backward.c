@@ -21,23 +21,14 @@ static int feed_forward_back(struct iq_train *t, const struct iq__train_part *pa
 {
     const struct iq_train_recipe *r = &t->recipe;
     const struct iq__train_layer *l = &t->layer[i];
-    struct iq__train_memory *m = &t->memory;
-    const size_t rows = m->rows, d = r->hidden, f = r->ffn;
-    struct iq_train_swiglu_back act = {.rows = (uint32_t)rows,
-                                       .n = r->ffn,
-                                       .gate = l->gate_up,
-                                       .up = l->gate_up + f,
-                                       .dy = m->dact,
-                                       .dgate = m->dgate_up,
-                                       .dup = m->dgate_up + f,
-                                       .ld = 2 * f,
-                                       .lddy = f};
+    const struct iq__train_memory *m = &t->memory;
+    const struct iq__train_feed dense = {m->rows, NULL, l->h2, l->w_gate_up, l->w_down, l->gate_up, l->act};
     IQ_TRY(iq__train_residual(t, part, 2 * i + 1, NULL, m->dx, m->dbranch));
-    IQ_TRY(iq__train_weight_back(t, part, m->dbranch, l->act, d, f, gradient + l->at_down));
-    IQ_TRY(iq__train_input_back(t, rows, m->dbranch, l->w_down, d, f, m->dact));
-    IQ_TRY(t->ops->swiglu_back(&t->exec, &act));
-    IQ_TRY(iq__train_weight_back(t, part, m->dgate_up, l->h2, 2 * f, d, gradient + l->at_gate_up));
-    IQ_TRY(iq__train_input_back(t, rows, m->dgate_up, l->w_gate_up, 2 * f, d, m->dh));
+    if (r->experts)
+        IQ_TRY(iq__train_experts_back(t, part, l, gradient));
+    else
+        IQ_TRY(iq__train_feed_back(t, part, &dense, m->dbranch, m->dh, gradient + l->at_gate_up,
+                                   gradient + l->at_down));
     return norm_back(t, part, l->middle, l->ffn_norm, gradient + l->at_ffn_norm);
 }
 
@@ -71,11 +62,11 @@ static int attention_back(struct iq_train *t, const struct iq__train_part *part,
                                       .dx = m->dqkv,
                                       .ld = t->width.qkv};
     IQ_TRY(iq__train_residual(t, part, 2 * i, NULL, m->dx, m->dbranch));
-    IQ_TRY(iq__train_weight_back(t, part, m->dbranch, l->attended, d, q, gradient + l->at_out));
+    IQ_TRY(iq__train_weight_back(t, part, NULL, m->dbranch, l->attended, d, q, gradient + l->at_out));
     IQ_TRY(iq__train_input_back(t, rows, m->dbranch, l->w_out, d, q, m->dattended));
     IQ_TRY(t->ops->attention_back(&t->exec, &attend));
     IQ_TRY(t->ops->rope_back(&t->exec, &turn));
-    IQ_TRY(iq__train_weight_back(t, part, m->dqkv, l->h, t->width.qkv, d, gradient + l->at_qkv));
+    IQ_TRY(iq__train_weight_back(t, part, NULL, m->dqkv, l->h, t->width.qkv, d, gradient + l->at_qkv));
     IQ_TRY(iq__train_input_back(t, rows, m->dqkv, l->w_qkv, t->width.qkv, d, m->dh));
     return norm_back(t, part, l->x, l->attn_norm, gradient + l->at_attn_norm);
 }
@@ -91,13 +82,16 @@ int iq__train_backward(struct iq_train *t, const struct iq__train_part *part, fl
                                         .ids = part->tokens,
                                         .dx = m->dx,
                                         .dtable = gradient};
-    IQ_TRY(iq__train_weight_back(t, part, m->logits, m->normed, r->vocab, r->hidden, gradient + t->at_head));
+    IQ_TRY(iq__train_weight_back(t, part, NULL, m->logits, m->normed, r->vocab, r->hidden,
+                                 gradient + t->at_head));
     IQ_TRY(iq__train_input_back(t, m->rows, m->logits, t->w_head, r->vocab, r->hidden, m->dh));
     for (size_t i = 0; i < m->rows * r->hidden; i++) m->dx[i] = 0.0f; /* nothing comes from behind the norm */
     IQ_TRY(norm_back(t, part, m->final, t->w_final_norm, gradient + t->at_final_norm));
     for (uint32_t i = r->layers; i-- > 0;) {
+        t->at_layer = (uint16_t)i;
         IQ_TRY(feed_forward_back(t, part, i, gradient));
         IQ_TRY(attention_back(t, part, i, gradient));
     }
+    t->at_layer = IQ_NO_LAYER;
     return t->ops->embed_back(&t->exec, &embed);
 }

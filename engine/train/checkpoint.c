@@ -1,10 +1,10 @@
-/* Checkpoints: "IQTRAIN1", step, the recipe's fields in their order, the number of weights, weights and moments, SHA-256. */
+/* Checkpoints: "IQTRAIN2", step, the recipe's fields in their order, the number of weights, weights and moments, SHA-256. */
 #include "engine/train/parts.h"
+#include "kernels/base/file.h"
 #include "kernels/base/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file is little endian and copied as it is");
 
-static const char magic[8] = {'I', 'Q', 'T', 'R', 'A', 'I', 'N', '1'};
+static const char magic[8] = {'I', 'Q', 'T', 'R', 'A', 'I', 'N', '2'};
 
 enum {
     SHA = IQ_SHA256_HEX - 1,
@@ -22,11 +22,12 @@ enum {
     HEADER = sizeof magic + sizeof(uint32_t) + RECIPE + sizeof(uint64_t)
 };
 
-/* Weights that a checked recipe describes; below 2^50. */
+/* Weights that a checked recipe describes; below 2^52. */
 static uint64_t count_weights(const struct iq_train_recipe *r)
 {
     uint64_t d = r->hidden, q = (uint64_t)r->heads * r->head_dim, kv = (uint64_t)r->kv_heads * r->head_dim;
-    uint64_t layer = 2 * d + (q + 2 * kv) * d + d * q + 3 * (uint64_t)r->ffn * d;
+    uint64_t feed = 3 * (uint64_t)r->ffn * d, experts = r->experts ? r->experts * (feed + d) : feed;
+    uint64_t layer = 2 * d + (q + 2 * kv) * d + d * q + experts;
     return (r->tied ? 1 : 2) * (uint64_t)r->vocab * d + d + r->layers * layer;
 }
 
@@ -54,70 +55,13 @@ static void compose(const struct iq_train *t, unsigned char *file)
     put(&at, sha, SHA);
 }
 
-static int write_error(struct iq_err *err, const char *path, const char *what)
-{
-    bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-    return iq_fail(err, full ? IQ_FULL : IQ_IO,
-                   "%s: cannot %s it: %s; the last checkpoint of the run, if there was one, is still good",
-                   path, what, strerror(errno));
-}
-
-static int write_all(int fd, const unsigned char *bytes, size_t n)
-{
-    while (n) {
-        ssize_t done = write(fd, bytes, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done < 0) return -1;
-        bytes += done;
-        n -= (size_t)done;
-    }
-    return 0;
-}
-
-/* A rename is lasting once its directory is. Some file systems can't sync one: the file itself is safe by then. */
-static void sync_directory(const char *path)
-{
-    char *copy = strdup(path), *slash = copy ? strrchr(copy, '/') : NULL;
-    if (slash == copy && slash)
-        slash[1] = 0;
-    else if (slash)
-        *slash = 0;
-    int fd = copy ? open(slash ? copy : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-    free(copy);
-}
-
-static int write_file(const char *part, const char *path, const unsigned char *bytes, size_t n,
-                      struct iq_err *err)
-{
-    int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return write_error(err, part, "create");
-    int rc = IQ_OK;
-    if (write_all(fd, bytes, n) || fsync(fd)) rc = write_error(err, part, "write");
-    if (close(fd) && rc == IQ_OK) rc = write_error(err, part, "close");
-    if (rc == IQ_OK && rename(part, path)) rc = write_error(err, path, "replace");
-    if (rc != IQ_OK) unlink(part);
-    return rc;
-}
-
 int iq_train_save(const struct iq_train *t, const char *path, struct iq_err *err)
 {
-    const size_t n = HEADER + 3 * t->weights * sizeof *t->w + SHA, room = strlen(path) + sizeof ".part";
+    const size_t n = HEADER + 3 * t->weights * sizeof *t->w + SHA;
     unsigned char *file = malloc(n);
-    char *part = malloc(room);
-    int rc;
-    if (file && part) {
-        snprintf(part, room, "%s.part", path);
-        compose(t, file);
-        rc = write_file(part, path, file, n, err);
-        if (rc == IQ_OK) sync_directory(path);
-    } else {
-        rc = iq_fail(err, IQ_MEMORY, "%s: no memory for a checkpoint of %zu bytes", path, n);
-    }
-    free(part);
+    if (!file) return iq_fail(err, IQ_MEMORY, "%s: no memory for a checkpoint of %zu bytes", path, n);
+    compose(t, file);
+    int rc = iq_file_write_whole(path, file, n, err);
     free(file);
     return rc;
 }
@@ -143,7 +87,7 @@ static int read_header(const unsigned char *header, uint64_t size, struct iq_tra
     const unsigned char *at = header + sizeof magic;
     uint64_t weights;
     if (memcmp(header, magic, sizeof magic))
-        return iq_fail(err, IQ_FORMAT, "offset 0: it is not a checkpoint, expected \"IQTRAIN1\"");
+        return iq_fail(err, IQ_FORMAT, "offset 0: it is not a checkpoint, expected \"IQTRAIN2\"");
 #define TAKE(field) memcpy(&(field), at, sizeof(field)), at += sizeof(field)
     TAKE(*step);
 #define X(type, field, least, most, what) TAKE(r->field);

@@ -3,7 +3,6 @@
 #include "kernels/arith.h"
 #include "kernels/ops/rmsnorm.h"
 #include "kernels/ops/rope.h"
-#include "kernels/ops/vector.h"
 
 #include <string.h>
 
@@ -73,27 +72,14 @@ static int attend(struct iq_train *t, const struct iq__train_part *part, size_t 
     return t->attention->run(&t->exec, NULL, &a, NULL, NULL);
 }
 
-static int activate(struct iq_train *t, size_t rows, const float *gate_up, float *y)
-{
-    const uint32_t n = t->recipe.ffn;
-    struct iq_swiglu a = {.rows = (uint32_t)rows,
-                          .n = n,
-                          .act = IQ_ACT_F32,
-                          .gate = gate_up,
-                          .up = gate_up + n,
-                          .y = y,
-                          .ldg = 2 * (size_t)n,
-                          .ldu = 2 * (size_t)n,
-                          .ldy = n};
-    return t->swiglu->run(&t->exec, NULL, &a, NULL, NULL);
-}
-
 static int block(struct iq_train *t, const struct iq__train_part *part, uint32_t i, float *next)
 {
     const struct iq_train_recipe *r = &t->recipe;
     const struct iq__train_layer *l = &t->layer[i];
     struct iq__train_memory *m = &t->memory;
     const size_t rows = m->rows, d = r->hidden, group = (size_t)r->heads / r->kv_heads * r->head_dim;
+    const struct iq__train_feed dense = {rows, NULL, l->h2, l->w_gate_up, l->w_down, l->gate_up, l->act};
+    t->at_layer = (uint16_t)i;
     IQ_TRY(norm(t, rows, l->x, l->attn_norm, l->h));
     IQ_TRY(iq__train_apply(t, rows, l->h, l->w_qkv, t->width.qkv, d, IQ_UNIT, m->raw));
     IQ_TRY(turn(t, rows, l->qkv));
@@ -101,9 +87,7 @@ static int block(struct iq_train *t, const struct iq__train_part *part, uint32_t
     IQ_TRY(iq__train_apply(t, rows, l->attended, l->w_out, d, t->width.q, group, m->branch));
     IQ_TRY(iq__train_residual(t, part, 2 * i, l->x, m->branch, l->middle));
     IQ_TRY(norm(t, rows, l->middle, l->ffn_norm, l->h2));
-    IQ_TRY(iq__train_apply(t, rows, l->h2, l->w_gate_up, 2 * (size_t)r->ffn, d, IQ_UNIT, l->gate_up));
-    IQ_TRY(activate(t, rows, l->gate_up, l->act));
-    IQ_TRY(iq__train_apply(t, rows, l->act, l->w_down, d, r->ffn, iq_ffn_unit(r->ffn), m->branch));
+    IQ_TRY(r->experts ? iq__train_experts(t, l) : iq__train_feed(t, &dense, m->branch));
     return iq__train_residual(t, part, 2 * i + 1, l->middle, m->branch, next);
 }
 
@@ -116,6 +100,7 @@ int iq__train_forward(struct iq_train *t, const struct iq__train_part *part)
         memcpy(t->layer[0].x + i * d, t->w + part->tokens[i] * d, d * sizeof *t->w);
     for (uint32_t i = 0; i < r->layers; i++)
         IQ_TRY(block(t, part, i, i + 1 < r->layers ? t->layer[i + 1].x : m->final));
+    t->at_layer = IQ_NO_LAYER;
     IQ_TRY(norm(t, m->rows, m->final, t->w_final_norm, m->normed));
     return iq__train_apply(t, m->rows, m->normed, t->w_head, r->vocab, d, IQ_UNIT, m->logits);
 }

@@ -1,11 +1,12 @@
-/* The trainer's own operations: gradients, and the optimiser. Forward passes of norms, rotary, attention and SwiGLU are the
+/* The trainer's own operations: gradients, and what goes with the optimiser. Products and AdamW itself are ops that a plan can
+ * strike (kernels/ops/train.h); here are their forms. Forward passes of norms, rotary, attention and SwiGLU are the
  * engine's ops (kernels/ops), so that a model is trained with the bits it is served with.
  *
  * All is float32 under the contract of kernels/arith.h: a product and a sum are fused only where fmaf is written, sums have
  * a fixed order. Nothing depends on threads, instruction set or how a step's rows are grouped:
  *   - a *sequence* is `unit` consecutive rows (positions) of every activation; sums over rows have one unit per sequence,
  *     so that the tree over them is the one that data-parallel ranks and micro-batches cut at its nodes;
- *   - sums over a row's elements follow the dot rule (product) or the vector rule (norm, cross entropy).
+ *   - sums over a row's elements follow the dot rule (product) or the vector rule (norm, cross entropy, experts' weights).
  * Each op has a reference, written to be read, and a form for each instruction set with the same bits.
  * Shapes: (rows, n) with a row stride ld in floats. Everything is borrowed for the call. Errors: IQ_MEMORY (scratch).
  * Sources: Llama 2 (arXiv 2307.09288) for the block, AdamW (1711.05101), FlashAttention-2 (2307.08691) for the
@@ -14,23 +15,12 @@
 #define IQ_TRAIN_OPS_H
 
 #include "kernels/exec.h"
+#include "kernels/op.h"
+#include "kernels/ops/train.h"
 
 #include <stdbool.h>
 
 #define IQ_TRAIN_NO_TARGET UINT32_MAX
-
-/* y[i][j] = sum over k of a(i, k) b(k, j), by the contract's sum with this unit. a(i, k) is a[i * a_i + k * a_k], b alike:
- *   forward   y = x W^T    m: rows     n: outputs  k: columns  (unit: that of the engine's product)
- *   input     dx = dy W    m: rows     n: columns  k: outputs  (unit 128)
- *   weights   dW = dy^T x  m: outputs  n: columns  k: rows     (unit: a sequence)
- * NaN results are canonical. */
-struct iq_train_product {
-    uint32_t m, n, k, unit;
-    const float *a, *b;
-    size_t a_i, a_k, b_k, b_j;
-    float *y; /* (m, n), row stride ldy */
-    size_t ldy;
-};
 
 /* Of y = x * r * w, r = 1 / sqrt(mean(x^2) + eps). With h = x * r and g = dy * w:
  *   dx[i] = dx[i] + r * fmaf(-h[i], c, g[i]), c = (vector rule of g * h) / n;   dw[i] = sum over rows of dy[i] * h[i] */
@@ -107,6 +97,42 @@ struct iq_train_embed_back {
     float *dtable;       /* (vocab, n) */
 };
 
+/* ---- the mixture of experts. What belongs to slots lies *by expert*: sorted by expert, then by row, as moe_dispatch's list
+ * has it; slot s of row r is at place[r * k + s]. Slots of a row are ascending in their experts' ids. */
+
+/* Of combine. dweight(r, s) = vector rule of dy(r) * x(place);   dx(place) = weight(r, s) * dy(r). */
+struct iq_train_combine_back {
+    uint32_t rows, k, n;
+    const uint32_t *place;        /* (rows, k) */
+    const float *weight, *x, *dy; /* (rows, k), (rows * k, n) by expert, (rows, n) */
+    float *dweight, *dx;          /* (rows, k), (rows * k, n) by expert */
+};
+
+/* Of the router's softmax, renormalised over a row's slots, and of the load's balance. With p the softmax over all experts,
+ * exp(l - max) * (1 / (vector rule of these)), and count[e] the slots of the row's sequence that went to e:
+ *   b = vector rule of p * count;   c = weight_0 * dweight_0, then fmaf(weight_s, dweight_s, c) by ascending slot
+ *   dlogits[e] = (p[e] * (count[e] - b)) * scale, then for a slot's expert fmaf(weight_s, dweight_s - c, dlogits[e])
+ * With scale = w * experts / (k * unit^2) that is the gradient of w times a sequence's term (train.h); the term is
+ * experts / (k * unit^2) times the sum of b over its rows. */
+struct iq_train_route_back {
+    uint32_t rows, unit, experts, k;
+    float scale;
+    const float *logits;    /* (rows, experts) */
+    const uint32_t *expert; /* (rows, k) */
+    const float *weight, *dweight;
+    float *dlogits; /* (rows, experts) */
+    float *balance; /* (rows): b is added to it */
+};
+
+/* Of y(place(r, s)) = x(r), next to what x's other reader, the router, gave: dx(r) = (dy(r, 0) + dy(r, 1) + ...) + dx(r), slots
+ * ascending. */
+struct iq_train_dispatch_back {
+    uint32_t rows, k, n;
+    const uint32_t *place; /* (rows, k) */
+    const float *dy;       /* (rows * k, n) by expert */
+    float *dx;             /* (rows, n) is added to */
+};
+
 /* Sum of squares of n floats, as a double: blocks of 4,096, in each 32 strided lanes of fma in double folded 16, 8, 4, 2, 1,
  * then the tree over blocks. */
 enum { IQ_TRAIN_SQUARES_BLOCK = 4096 };
@@ -123,16 +149,6 @@ struct iq_train_add {
     float *y;
 };
 
-/* One step of AdamW with decoupled decay on n weights. g' = g * clip; m = fmaf(beta1, m, (1 - beta1) * g');
- * v = fmaf(beta2, v, ((1 - beta2) * g') * g'); w = fmaf(-(lr * decay), w, w), then
- * w = fmaf(-lr, (m * rate1) / (sqrt(v * rate2) + eps), w), rate = 1 / (1 - beta^step). */
-struct iq_train_adamw {
-    size_t n;
-    float clip, lr, beta1, beta2, eps, decay, rate1, rate2;
-    const float *g;
-    float *w, *m, *v;
-};
-
 /* A row of the table of forms. `isa` names the engine's variants that go with it; "reference" is theirs. */
 struct iq_train_ops {
     const char *name;
@@ -145,13 +161,19 @@ struct iq_train_ops {
     int (*loss)(struct iq_exec *, const struct iq_train_loss *);
     int (*residual)(struct iq_exec *, const struct iq_train_residual *);
     int (*embed_back)(struct iq_exec *, const struct iq_train_embed_back *);
+    int (*combine_back)(struct iq_exec *, const struct iq_train_combine_back *);
+    int (*route_back)(struct iq_exec *, const struct iq_train_route_back *);
+    int (*dispatch_back)(struct iq_exec *, const struct iq_train_dispatch_back *);
     int (*squares)(struct iq_exec *, const struct iq_train_squares *);
     int (*add)(struct iq_exec *, const struct iq_train_add *);
     int (*adamw)(struct iq_exec *, const struct iq_train_adamw *);
+    struct iq_variant variant[2]; /* product and adamw for the dispatch; the reference's are the kernels' */
 };
 
 /* "reference", "scalar", "avx2" or "avx512"; NULL: the fastest usable here. Returns NULL if unknown or not usable. */
 const struct iq_train_ops *iq_train_ops_find(const char *name);
 const struct iq_train_ops *iq_train_ops_at(size_t index); /* NULL past the end */
+/* Registers the kernels' variants and the forms above. Idempotent; not thread-safe. */
+int iq_train_register(struct iq_err *);
 
 #endif

@@ -17,7 +17,7 @@ int iq__train_apply(struct iq_train *t, size_t rows, const float *x, const float
                                  .b_j = k,
                                  .y = y,
                                  .ldy = n};
-    return t->ops->product(&t->exec, &p);
+    return iq__train_dispatch(t, IQ_OP_FORWARD, p.m, &p);
 }
 
 int iq__train_input_back(struct iq_train *t, size_t rows, const float *dy, const float *w, size_t n, size_t k,
@@ -35,15 +35,17 @@ int iq__train_input_back(struct iq_train *t, size_t rows, const float *dy, const
                                  .b_j = 1,
                                  .y = dx,
                                  .ldy = k};
-    return t->ops->product(&t->exec, &p);
+    return iq__train_dispatch(t, IQ_OP_INPUT_GRAD, p.m, &p);
 }
 
-int iq__train_weight_back(struct iq_train *t, const struct iq__train_part *part, const float *dy,
-                          const float *x, size_t n, size_t k, float *dw)
+int iq__train_weight_back(struct iq_train *t, const struct iq__train_part *part, const uint32_t *units,
+                          const float *dy, const float *x, size_t n, size_t k, float *dw)
 {
+    uint32_t rows = units ? 0 : part->sequences * part->length;
+    for (uint32_t s = 0; s < part->sequences && units; s++) rows += units[s];
     struct iq_train_product p = {.m = (uint32_t)n,
                                  .n = (uint32_t)k,
-                                 .k = part->sequences * part->length,
+                                 .k = rows,
                                  .unit = part->length,
                                  .a = dy,
                                  .a_i = 1,
@@ -52,8 +54,10 @@ int iq__train_weight_back(struct iq_train *t, const struct iq__train_part *part,
                                  .b_k = k,
                                  .b_j = 1,
                                  .y = dw,
-                                 .ldy = k};
-    return t->ops->product(&t->exec, &p);
+                                 .ldy = k,
+                                 .units = units,
+                                 .n_units = part->sequences};
+    return iq__train_dispatch(t, IQ_OP_WEIGHT_GRAD, p.m, &p);
 }
 
 int iq__train_residual(struct iq_train *t, const struct iq__train_part *part, uint32_t site, const float *x,
@@ -63,7 +67,7 @@ int iq__train_residual(struct iq_train *t, const struct iq__train_part *part, ui
                                   .unit = part->length,
                                   .n = t->recipe.hidden,
                                   .p = part->train ? (float)t->recipe.dropout : 0.0f,
-                                  .seed = t->recipe.seed,
+                                  .seed = t->dropout,
                                   .step = t->step,
                                   .site = site,
                                   .sequence = part->sequence,

@@ -16,6 +16,13 @@ int iq_train_recipe_check(const struct iq_train_recipe *r, struct iq_err *err)
         return iq_fail(err, IQ_FORMAT,
                        "recipe: found %u heads and kv_heads %u, expected a divisor of the heads", r->heads,
                        r->kv_heads);
+    if (r->experts && (!r->active || r->active > r->experts))
+        return iq_fail(err, IQ_FORMAT, "recipe: found active %u, expected 1 to the %u experts", r->active,
+                       r->experts);
+    if (!r->experts && (r->active || r->balance > 0 || r->init_router > 0))
+        return iq_fail(err, IQ_FORMAT,
+                       "recipe: found active %u, balance %g and init_router %g without experts, expected 0",
+                       r->active, r->balance, r->init_router);
     if (r->schedule == IQ_TRAIN_LINEAR && !(r->tail > 0))
         return iq_fail(err, IQ_FORMAT, "recipe: found tail 0 with the linear schedule, expected more than 0");
     if (r->schedule == IQ_TRAIN_COSINE && r->warmup >= r->steps)

@@ -204,7 +204,7 @@ static int embed_back(struct iq_exec *x, const struct iq_train_embed_back *a)
     return IQ_OK;
 }
 
-/* ---- squares, add, adamw: over blocks of BLOCK elements ---- */
+/* ---- squares, add: over blocks of BLOCK elements ---- */
 
 static inline size_t blocks(size_t n) { return (n + BLOCK - 1) / BLOCK; }
 
@@ -257,27 +257,5 @@ static void add_blocks(const void *ctx, size_t begin, size_t end, int part)
 static int add(struct iq_exec *x, const struct iq_train_add *a)
 {
     iq__train_split(x, blocks(a->n), 0.3 * BLOCK, add_blocks, a);
-    return IQ_OK;
-}
-
-static void adamw_blocks(const void *ctx, size_t begin, size_t end, int part)
-{
-    const struct iq_train_adamw *a = ctx;
-    const struct iq_train_adamw c = *a;
-    const float *g = c.g, shrink = -(c.lr * c.decay), rest1 = 1.0f - c.beta1, rest2 = 1.0f - c.beta2;
-    float *restrict w = c.w, *restrict m = c.m, *restrict v = c.v;
-    (void)part;
-    for (size_t i = begin * BLOCK; i < least(end * BLOCK, c.n); i++) {
-        float slope = g[i] * c.clip;
-        m[i] = IQ_FMAF(c.beta1, m[i], rest1 * slope);
-        v[i] = IQ_FMAF(c.beta2, v[i], rest2 * slope * slope);
-        float kept = IQ_FMAF(shrink, w[i], w[i]);
-        w[i] = IQ_FMAF(-c.lr, (m[i] * c.rate1) / (IQ_SQRTF(v[i] * c.rate2) + c.eps), kept);
-    }
-}
-
-static int adamw(struct iq_exec *x, const struct iq_train_adamw *a)
-{
-    iq__train_split(x, blocks(a->n), 2.0 * BLOCK, adamw_blocks, a);
     return IQ_OK;
 }

@@ -1,10 +1,12 @@
 /* A step: parts of the batch forward and back, their gradients up the tree over sequences, the update. */
 #include "engine/train/parts.h"
 #include "kernels/arith.h"
+#include "kernels/ops/reduce.h"
 #include "kernels/sum_plan.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The tree over `rows` sequences, `depth` turns down from the root: the bits of `node`, highest first. */
 static void find_node(uint32_t rows, uint32_t node, uint32_t nodes, uint32_t *first, uint32_t *count)
@@ -28,17 +30,18 @@ static int check_batch(const struct iq_train *t, const struct iq_train_batch *b,
                        struct iq_err *err)
 {
     const uint32_t parts = t->options.data_parallel * t->options.micro;
+    const uint32_t slots = t->recipe.experts ? t->recipe.active : 1; /* of a token */
     *targets = 0;
     if (t->step >= t->recipe.steps)
         return iq_fail(err, IQ_LIMIT, "training: all %u steps of the schedule are done", t->recipe.steps);
     if (!b->length || b->length > t->recipe.length)
         return iq_fail(err, IQ_SHAPE, "batch: found rows of %u tokens, expected 1 to %u", b->length,
                        t->recipe.length);
-    if (b->rows < parts || (uint64_t)b->rows * b->length > UINT32_MAX / 2)
+    if (b->rows < parts || (uint64_t)b->rows * b->length > UINT32_MAX / 2 / slots)
         return iq_fail(
             err, IQ_SHAPE,
             "batch: found %u rows, expected at least %u (data-parallel %u, micro-batches %u) and fewer "
-            "than 2^31 tokens in all",
+            "than 2^31 tokens, or slots of experts, in all",
             b->rows, parts, t->options.data_parallel, t->options.micro);
     for (size_t i = 0; i < (size_t)b->rows * b->length; i++) {
         if (b->tokens[i] >= t->recipe.vocab)
@@ -60,11 +63,13 @@ static int set_targets(struct iq_train *t, const struct iq_train_batch *b, struc
     const size_t n = (size_t)b->rows * b->length;
     free(t->target);
     free(t->loss);
+    free(t->balance);
     free(t->hit);
     t->target = malloc(n * sizeof *t->target);
     t->loss = malloc(n * sizeof *t->loss);
+    t->balance = calloc(n, sizeof *t->balance);
     t->hit = malloc(n);
-    if (!t->target || !t->loss || !t->hit)
+    if (!t->target || !t->loss || !t->balance || !t->hit)
         return iq_fail(err, IQ_MEMORY, "no memory for the targets of %zu tokens", n);
     for (size_t i = 0; i < n; i++)
         t->target[i] = i + 1 < n && b->mask[i + 1] ? b->tokens[i + 1] : IQ_TRAIN_NO_TARGET;
@@ -76,10 +81,11 @@ static int set_targets(struct iq_train *t, const struct iq_train_batch *b, struc
 static int run_part(struct iq_train *t, const struct iq_train_batch *b, uint32_t node, uint32_t targets,
                     float *gradient, struct iq_err *err)
 {
-    struct iq__train_part part = {.length = b->length, .train = true};
+    struct iq__train_part part = {.length = b->length, .batch = b->rows, .train = true};
     find_node(b->rows, node, t->options.data_parallel * t->options.micro, &part.sequence, &part.sequences);
     const size_t at = (size_t)part.sequence * b->length;
     part.tokens = b->tokens + at;
+    part.balance = t->balance + at;
     IQ_TRY(iq__train_room(t, part.sequences, part.length, err));
     struct iq_train_loss loss = {.rows = part.sequences * part.length,
                                  .vocab = t->recipe.vocab,
@@ -108,6 +114,7 @@ static int run_rank(struct iq_train *t, const struct iq_train_batch *b, uint32_t
 {
     float *own = t->gradient + rank * t->gradients,
           *above = t->gradient + t->options.data_parallel * t->gradients;
+    t->at_rank = (uint16_t)rank;
     for (uint32_t i = 0, depth = 0; i < t->options.micro; i++, depth++) {
 #define LEVEL(d) ((d) ? above + ((d)-1) * t->gradients : own)
         IQ_TRY(run_part(t, b, rank * t->options.micro + i, targets, LEVEL(depth), err));
@@ -118,16 +125,27 @@ static int run_rank(struct iq_train *t, const struct iq_train_batch *b, uint32_t
     return IQ_OK;
 }
 
-/* Ranks' gradients meet: neighbours first, as the tree over ranks has them. The sum is rank 0's. */
+/* Ranks' gradients meet, by the tree over ranks. One rank alone has the sum already, unless a plan wants to see it made. */
 static int all_reduce(struct iq_train *t)
 {
     const uint32_t ranks = t->options.data_parallel;
-    for (uint32_t apart = 1; apart < ranks; apart *= 2)
-        for (uint32_t r = 0; r < ranks; r += 2 * apart)
-            IQ_TRY(
-                add_gradients(t, t->gradient + (r + apart) * t->gradients, t->gradient + r * t->gradients));
+    struct iq_piece piece[IQ_REDUCE_PIECES];
+    for (uint32_t r = 0; r < ranks; r++)
+        piece[r] = (struct iq_piece){r, 1, r, t->gradient + r * t->gradients, t->gradients};
+    struct iq_all_reduce a = {.rows = 1,
+                              .n = (uint32_t)t->gradients,
+                              .units = ranks,
+                              .pieces = ranks,
+                              .act = IQ_ACT_F32,
+                              .piece = piece,
+                              .y = t->own_sum,
+                              .ldy = t->gradients};
+    const bool made = ranks > 1 || iq__train_watched(t, IQ_OP_GRAD_REDUCE);
+    t->at_rank = IQ_WHOLE;
+    if (made) IQ_TRY(iq__train_dispatch(t, IQ_OP_GRAD_REDUCE, 1, &a));
+    t->sum = made ? t->own_sum : t->gradient;
     if (!t->recipe.tied) return IQ_OK;
-    struct iq_train_add head = {t->gradients - t->at_head, t->gradient + t->at_head, t->gradient};
+    struct iq_train_add head = {t->gradients - t->at_head, t->sum + t->at_head, t->sum};
     return t->ops->add(&t->exec, &head);
 }
 
@@ -145,6 +163,8 @@ static float correction(double beta, uint32_t n)
 static int update(struct iq_train *t, double norm, double rate)
 {
     const struct iq_train_recipe *r = &t->recipe;
+    const float *w0 = t->w;
+    if (iq__train_watched(t, IQ_OP_OPTIMISER)) w0 = memcpy(t->before, t->w, 3 * t->weights * sizeof *t->w);
     float clip = r->clip > 0 && norm > r->clip ? (float)(r->clip / norm) : 1.0f;
     for (size_t i = 0; i < t->tensors; i++) {
         const struct iq_train_tensor *x = &t->tensor[i];
@@ -157,16 +177,21 @@ static int update(struct iq_train *t, double norm, double rate)
                                    .decay = x->decays ? (float)r->decay : 0.0f,
                                    .rate1 = correction(r->beta1, t->step + 1),
                                    .rate2 = correction(r->beta2, t->step + 1),
-                                   .g = t->gradient + x->at,
+                                   .g = t->sum + x->at,
+                                   .w0 = w0 + x->at,
+                                   .m0 = w0 + t->weights + x->at,
+                                   .v0 = w0 + 2 * t->weights + x->at,
                                    .w = t->w + x->at,
                                    .m = t->m + x->at,
                                    .v = t->v + x->at};
-        IQ_TRY(t->ops->adamw(&t->exec, &a));
+        t->at_layer = x->layer;
+        IQ_TRY(iq__train_dispatch(t, IQ_OP_OPTIMISER, 1, &a));
     }
+    t->at_layer = IQ_NO_LAYER;
     return IQ_OK;
 }
 
-/* The sum of a sequence's losses by the vector rule, then the tree. Depth: log2(rows). */
+/* The sum of a sequence's losses, or other numbers, by the vector rule, then the tree. Depth: log2(rows). */
 static float sum_losses(const float *loss, uint32_t rows, uint32_t length)
 {
     if (rows > 1) {
@@ -178,6 +203,13 @@ static float sum_losses(const float *loss, uint32_t rows, uint32_t length)
     return iq_fold32(lane);
 }
 
+/* The mean over sequences of what ops.h calls the term, over layers summed already. */
+static double balance(const struct iq_train *t, const struct iq_train_batch *b)
+{
+    const double pairs = (double)t->recipe.active * b->length * b->length;
+    return (double)sum_losses(t->balance, b->rows, b->length) * t->recipe.experts / pairs / b->rows;
+}
+
 int iq_train_step(struct iq_train *t, const struct iq_train_batch *b, struct iq_train_result *out,
                   struct iq_err *err)
 {
@@ -185,15 +217,19 @@ int iq_train_step(struct iq_train *t, const struct iq_train_batch *b, struct iq_
     *out = (struct iq_train_result){0};
     IQ_TRY(check_batch(t, b, &result.targets, err));
     IQ_TRY(set_targets(t, b, err));
-    for (uint32_t rank = 0; rank < t->options.data_parallel; rank++)
+    t->at = (struct iq_step){
+        .step = t->step, .batch = b->rows, .captured = b->rows, .tokens = b->rows * b->length, .tp = 1};
+    int rc = iq__train_seed(t, IQ_OP_DROPOUT, t->recipe.seed, &t->dropout);
+    for (uint32_t rank = 0; rc == IQ_OK && rank < t->options.data_parallel; rank++)
         IQ_TRY(run_rank(t, b, rank, result.targets, err));
-    double squares;
-    struct iq_train_squares sum = {t->weights, t->gradient, &squares};
-    int rc = all_reduce(t);
+    double squares = 0;
+    if (rc == IQ_OK) rc = all_reduce(t);
+    struct iq_train_squares sum = {t->weights, t->sum, &squares};
     if (rc == IQ_OK) rc = t->ops->squares(&t->exec, &sum);
     if (rc != IQ_OK) return iq_fail(err, rc, "training: step %u ran out of memory", t->step);
     result.norm = sqrt(squares); /* correctly rounded, as sqrtf is */
     result.loss = (double)sum_losses(t->loss, b->rows, b->length) / result.targets;
+    if (t->recipe.experts) result.balance = balance(t, b);
     for (size_t i = 0; i < (size_t)b->rows * b->length; i++) result.hits += t->hit[i];
     if (!isfinite(result.norm))
         return iq_fail(

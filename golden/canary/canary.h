@@ -13,7 +13,7 @@
  *   reverse     Ro2q7=            7q2o      3-5, 6-8, 9-12
  *   sort        S042=             024       different letters, or different digits; 3-4, 5-6, 7-9
  *   lookup      Khc75,jd31;?hc    75        keys of two letters; 2-4, 5-8, 9-14 of them
- *   far-lookup  Khc75,...; other questions ?hc   75   a table of 8-40 keys; the prompt has about 400, 1000, 2040 ids
+ *   far-lookup  Khc75,...; other questions ?hc   75   a table of 8-26 keys; the prompt has about 400, 1000, 2040 ids
  *   add         A7700+3200=       00100     least significant digit first: 77+23=100; 2, 3, 4 digits
  *   compare     M0695,0401=       =>        digit by digit to the first that differs; 0, 1-2, 2-3 digits are equal
  *   count       NXUUUUUUU?X=      11111111  how many so far; of 2, 4, 8 symbols
@@ -137,15 +137,15 @@ struct iq_canary_mix {
     uint32_t weight[IQ_CANARY_TASKS]; /* of blocks, at most 1e6 each; of far-lookup 0: it comes by `far` */
     uint32_t level[IQ_CANARY_LEVELS]; /* likewise */
     uint32_t length;                  /* ids of a row, IQ_CANARY_SHORTEST to IQ_CANARY_CONTEXT */
-    /* A table of up to 40 keys in front, three times as many look-ups, and three of four ask for a key of any table
-     * so far. */
+    /* A table of 8 to 26 keys in front (at most one for 16 ids), each of which is asked for once, evenly over the row;
+     * lookup has no weight then. */
     bool far;
 };
 /* Row `index` of a seed: blocks until none fits. Keys are unique in a row. */
 int iq_canary_row(const struct iq_canary_mix *, uint64_t seed, uint64_t index, enum iq_canary_split,
                   struct iq_canary_row *out, struct iq_err *);
 
-/* The recipe: 2,048 ids a step, 16 rows of 128; from a quarter on every fifth step is one of long rows; hard levels become
+/* The recipe: 2,048 ids a step, 16 rows of 128; from a third on every fifth step is one of long rows; hard levels become
  * more frequent. Row i of the step is iq_canary_row(mix, seed, first + i, ...). */
 struct iq_canary_step {
     struct iq_canary_mix mix;

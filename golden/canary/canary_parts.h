@@ -51,7 +51,7 @@ static inline void iq__sample(struct iq__draws *d, char *bytes, uint32_t n, uint
 
 /* ---- texts ---- */
 
-enum { IQ__KEYS = 26 * 26, IQ__TABLE_KEYS = 40, IQ__DRAWS_MAX = 4096 };
+enum { IQ__KEYS = 26 * 26, IQ__TABLE_KEYS = 26, IQ__TABLES = 26, IQ__DRAWS_MAX = 4096 };
 struct iq__text {
     uint32_t n;
     char s[5 * IQ__TABLE_KEYS + 4]; /* the longest table, which is longer than any prompt without one */
@@ -76,14 +76,14 @@ int iq__question_draw(enum iq_canary_id, uint32_t level, enum iq_canary_split, s
 
 /* ---- tables ---- */
 
-/* The tables of one row: its keys in the order in which they came, 26 * first letter + second. */
+/* The tables of one row: its keys in the order in which they came, 26 * first letter + last. */
 struct iq__tables {
-    uint32_t n;
+    uint32_t tables, n;
     uint16_t key[IQ__KEYS];
     uint8_t value[IQ__KEYS]; /* by key: digits + 1, or 0 */
 };
-/* A further table of n keys: its text, and its keys at the end of the list. n: at most IQ__TABLE_KEYS, and at most
- * IQ__KEYS in the row. */
+/* A further table of n keys: its text, and its keys at the end of the list. n: at most IQ__TABLE_KEYS. A row
+ * has at most IQ__TABLES. */
 int iq__table_draw(struct iq__tables *, uint32_t n, enum iq_canary_split, struct iq__draws *,
                    struct iq__text *out, struct iq_err *);
 /* How many keys a look-up of this level has. */

@@ -7,9 +7,7 @@ enum {
     ASK = 3,             /* ids of "?kk" */
     ASKED = ASK + 2 + 1, /* with answer and END: the shortest there is */
     FAILS = 8,           /* questions in a row that did not fit: it is full */
-    WEIGHT_MAX = 1000000,
-    KEYS_FULL = 500, /* a row with more keys gets no further table */
-    FAR_LOOKUPS = 3  /* times as many look-ups in far rows */
+    WEIGHT_MAX = 1000000
 };
 
 struct packing {
@@ -19,6 +17,9 @@ struct packing {
     struct iq__tables tables;
     struct iq_canary_row *row;
     uint32_t room; /* ids that may be used */
+    /* Far rows: the order in which the keys of the table in front are asked for, and how many were. */
+    char order[IQ__TABLE_KEYS];
+    uint32_t asked;
     struct iq_err *err;
 };
 
@@ -61,7 +62,7 @@ static int put_lookups(struct packing *p, uint32_t level, bool *fitted)
     uint32_t n = iq__table_keys(level, &p->draws), asked = 3 + level < n ? 3 + level : n;
     char order[IQ__TABLE_KEYS] = {0};
     *fitted = false;
-    if (p->tables.n > KEYS_FULL || !fits(p, 5 * n + 1 + ASKED)) return IQ_OK;
+    if (p->tables.tables == IQ__TABLES || !fits(p, 5 * n + 1 + ASKED)) return IQ_OK;
     IQ_TRY(iq__table_draw(&p->tables, n, p->split, &p->draws, &text, p->err));
     put_text(p, &text);
     for (uint32_t i = 0; i < n; i++) order[i] = (char)i;
@@ -77,40 +78,44 @@ static int put_lookups(struct packing *p, uint32_t level, bool *fitted)
 /* How far back a key may be: what a long row's look-up counts as. */
 static uint32_t far_level(uint32_t length) { return length > 1024 ? 2 : length > 512 ? 1 : 0; }
 
+static bool put_far_lookup(struct packing *p)
+{
+    struct iq__question q;
+    iq__table_ask(&p->tables, p->tables.key[(uint32_t)p->order[p->asked++]], &q);
+    return put_question(p, &q, IQ_CANARY_FAR, far_level(p->mix->length));
+}
+
 /* One block. */
-static int put_block(struct packing *p, const uint32_t weight[IQ_CANARY_TASKS], bool *fitted)
+static int put_block(struct packing *p, bool *fitted)
 {
     struct iq__question q;
     uint32_t level = pick(&p->draws, p->mix->level, IQ_CANARY_LEVELS);
-    uint32_t task = pick(&p->draws, weight, IQ_CANARY_TASKS);
-    if (task != IQ_CANARY_LOOKUP) {
-        IQ_TRY(iq__question_draw((enum iq_canary_id)task, level, p->split, &p->draws, &q, p->err));
-    } else if (p->mix->far && iq__below(&p->draws, 4) < 3) {
-        task = IQ_CANARY_FAR;
-        level = far_level(p->mix->length);
-        iq__table_ask(&p->tables, p->tables.key[iq__below(&p->draws, p->tables.n)], &q);
-    } else {
-        return put_lookups(p, level, fitted);
-    }
+    uint32_t task = pick(&p->draws, p->mix->weight, IQ_CANARY_TASKS);
+    if (task == IQ_CANARY_LOOKUP) return put_lookups(p, level, fitted);
+    IQ_TRY(iq__question_draw((enum iq_canary_id)task, level, p->split, &p->draws, &q, p->err));
     *fitted = put_question(p, &q, task, level);
     return IQ_OK;
 }
 
-/* BEGIN, for far rows a table, then blocks until the row is full. */
+/* BEGIN, for far rows a table, then blocks until the row is full. A far row asks for each key of its table once, evenly over
+ * its length. */
 static int pack(struct packing *p, uint32_t front_keys)
 {
     struct iq__text text;
-    uint32_t weight[IQ_CANARY_TASKS];
-    memcpy(weight, p->mix->weight, sizeof weight);
-    if (p->mix->far) weight[IQ_CANARY_LOOKUP] *= FAR_LOOKUPS;
     p->row->id[p->row->used++] = IQ_CANARY_BEGIN;
     if (front_keys) {
         IQ_TRY(iq__table_draw(&p->tables, front_keys, p->split, &p->draws, &text, p->err));
         put_text(p, &text);
+        for (uint32_t i = 0; i < front_keys; i++) p->order[i] = (char)i;
+        iq__sample(&p->draws, p->order, front_keys, front_keys);
     }
     for (int fails = 0; fits(p, ASKED) && fails < FAILS;) {
         bool fitted = false;
-        IQ_TRY(put_block(p, weight, &fitted));
+        if (p->mix->far && p->asked < front_keys &&
+            p->row->used * (front_keys + 1) >= p->room * (p->asked + 1))
+            fitted = put_far_lookup(p);
+        else
+            IQ_TRY(put_block(p, &fitted));
         fails += !fitted;
     }
     return IQ_OK;
@@ -139,7 +144,9 @@ static int check_mix(const struct iq_canary_mix *mix, enum iq_canary_split split
         return iq_fail(err, IQ_USAGE, "canary row: length %u, expected %d to %d ids", mix->length,
                        IQ_CANARY_SHORTEST, IQ_CANARY_CONTEXT);
     if (mix->weight[IQ_CANARY_FAR])
-        return iq_fail(err, IQ_USAGE, "canary row: far-lookup has a weight; set `far` and give lookup one");
+        return iq_fail(err, IQ_USAGE, "canary row: far-lookup has a weight; set `far`, which asks for them");
+    if (mix->far && mix->weight[IQ_CANARY_LOOKUP])
+        return iq_fail(err, IQ_USAGE, "canary row: lookup has a weight in a far row, which has one table");
     IQ_TRY(check_weights(mix->weight, IQ_CANARY_TASKS, "task", err));
     return check_weights(mix->level, IQ_CANARY_LEVELS, "level", err);
 }
@@ -171,7 +178,7 @@ int iq_canary_step(uint64_t seed, uint64_t step, uint64_t steps, struct iq_canar
     /* Up to so many hundredths of the steps: shares of the levels. */
     static const struct {
         uint32_t until, level[IQ_CANARY_LEVELS];
-    } course[] = {{18, {5, 3, 2}}, {42, {3, 3, 4}}, {100, {2, 3, 5}}};
+    } course[] = {{24, {5, 3, 2}}, {56, {3, 3, 4}}, {100, {2, 3, 5}}};
     *out = (struct iq_canary_step){0};
     if (step >= steps || steps > (uint64_t)1 << 40)
         return iq_fail(err, IQ_USAGE,
@@ -182,7 +189,8 @@ int iq_canary_step(uint64_t seed, uint64_t step, uint64_t steps, struct iq_canar
     for (size_t i = 0; step * 100 >= steps * course[i].until;) level = course[++i].level;
     memcpy(out->mix.level, level, sizeof out->mix.level);
     for (uint32_t t = 0; t < IQ_CANARY_TASKS; t++) out->mix.weight[t] = iq_canary_tasks[t].share;
-    out->mix.far = step * 4 >= steps && iq__below(&d, 5) == 0;
+    out->mix.far = step * 3 >= steps && iq__below(&d, 5) == 0;
+    if (out->mix.far) out->mix.weight[IQ_CANARY_LOOKUP] = 0;
     out->mix.length = out->mix.far ? 256u << iq__below(&d, 4) : SHORT;
     out->rows = STEP_IDS / out->mix.length;
     out->first = step * ROWS_MAX;

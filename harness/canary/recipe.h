@@ -10,11 +10,12 @@ struct iq_canary_golden {
 };
 
 struct iq_canary_recipe {
-    const char *name; /* "dense" */
+    const char *name; /* "dense", "moe" */
     struct iq_train_recipe train;
     const struct iq_canary_golden *golden; /* ascending; digest NULL ends */
+    const char *sha256;                    /* of the shipped model's file; NULL: it is not on record */
 };
 
-extern const struct iq_canary_recipe iq_canary_dense;
+extern const struct iq_canary_recipe iq_canary_dense, iq_canary_moe;
 
 #endif

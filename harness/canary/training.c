@@ -106,7 +106,9 @@ static int step(struct iq_train *t, struct stretch *s, uint32_t *tokens, uint8_t
     const struct iq_train_recipe *r = iq_train_recipe_of(t);
     struct iq_train_batch batch;
     struct iq_train_result result;
-    IQ_TRY(iq_canary_batch(r->seed, iq_train_steps_done(t), r->steps, tokens, mask, &batch, err));
+    uint64_t seed;
+    IQ_TRY(iq_train_data_seed(t, r->seed, &seed, err));
+    IQ_TRY(iq_canary_batch(seed, iq_train_steps_done(t), r->steps, tokens, mask, &batch, err));
     IQ_TRY(iq_train_step(t, &batch, &result, err));
     s->report.loss += result.loss;
     s->report.norm = result.norm;
@@ -148,7 +150,8 @@ static int go_on(const struct iq_canary_training *c, struct iq_train *t, struct 
         status = step(t, &s, tokens, mask, err);
         if (status != IQ_OK) break;
         done = iq_train_steps_done(t);
-        snprintf(bar.label, sizeof bar.label, "step %u of %u, loss %.3f", done, c->until, s.report.loss - loss);
+        snprintf(bar.label, sizeof bar.label, "step %u of %u, loss %.3f", done, c->until,
+                 s.report.loss - loss);
         iq_progress_at(&bar, (uint64_t)done * IQ_CANARY_STEP_IDS);
         if (done % c->every == 0) status = end_stretch(c, t, &s, err);
     }

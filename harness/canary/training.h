@@ -11,10 +11,10 @@
 
 /* The steps since the last report. */
 struct iq_canary_report {
-    uint32_t step; /* steps done in all */
-    double loss;   /* mean of the steps */
-    double norm, rate;       /* of the last step */
-    uint64_t targets, hits;  /* answers' tokens; those that had the largest logit */
+    uint32_t step;          /* steps done in all */
+    double loss;            /* mean of the steps */
+    double norm, rate;      /* of the last step */
+    uint64_t targets, hits; /* answers' tokens; those that had the largest logit */
     double tokens_s;
     struct iq_digest digest; /* of the trainer, now */
     const char *golden;      /* the shipped run's digest of this step; NULL: it is not on record */
@@ -33,7 +33,8 @@ struct iq_canary_training {
 
 /* Trains, or goes on. The trainer is the caller's to close, and is there after an error in a step too. *interrupted: a signal
  * ended it. IQ_MISMATCH: the checkpoint is of another recipe. */
-int iq_canary_train(const struct iq_canary_training *, struct iq_train **out, bool *interrupted, struct iq_err *);
+int iq_canary_train(const struct iq_canary_training *, struct iq_train **out, bool *interrupted,
+                    struct iq_err *);
 
 enum { IQ_CANARY_STEP_IDS = 2048 }; /* at most, in a step */
 

@@ -75,7 +75,7 @@ static void show_json(const struct iq_variant *v, struct iq_buf *text)
     key_str(&w, "device", v->device), key_str(&w, "what", v->what), key_str(&w, "needs", v->needs);
     key_str(&w, "story", v->story), key_str(&w, "expect", v->expect);
     iq_jw_key(&w, "ops"), iq_jw_begin(&w, '[');
-    for (unsigned op = 0; op < IQ_OPS; op++)
+    for (unsigned op = 0; op < IQ_ALL_OPS; op++)
         if (is_at(v, op)) iq_jw_str(&w, iq_op_name(op));
     iq_jw_end(&w, ']');
     iq_jw_key(&w, "params"), iq_jw_begin(&w, '[');
@@ -96,7 +96,7 @@ static void show_text(const struct iq_variant *v, struct iq_buf *b)
     const char *first = NULL, *comma = "";
     iq_buf_printf(b, "%s (%s): %s\n\nop       ", v->name, class_of(v), v->what);
     if (iq_op_find(v->kind) < 0) iq_buf_printf(b, "%s: every one of these, or one: ", v->kind);
-    for (unsigned op = 0; op < IQ_OPS; op++) {
+    for (unsigned op = 0; op < IQ_ALL_OPS; op++) {
         if (!is_at(v, op)) continue;
         if (!first) first = iq_op_name(op);
         iq_buf_printf(b, "%s%s", comma, iq_op_name(op));
@@ -172,7 +172,7 @@ static void fields_json(struct iq_buf *text)
     }
     iq_jw_end(&w, ']');
     iq_jw_key(&w, "operands"), iq_jw_begin(&w, '{');
-    for (unsigned op = 0; op < IQ_OPS; op++) {
+    for (unsigned op = 0; op < IQ_ALL_OPS; op++) {
         const struct iq_kind *kind = kind_with_fields(op);
         if (!kind) continue;
         iq_jw_key(&w, kind->name), iq_jw_begin(&w, '[');
@@ -213,7 +213,7 @@ static void fields_text(struct iq_buf *b)
     iq_buf_printf(b, "\nOPS ");
     if (ops) words_text("", ops, b);
     iq_buf_printf(b, "\n\nOPERANDS (integers, as arg.NAME, of the op's kind)\n");
-    for (unsigned op = 0; op < IQ_OPS; op++) {
+    for (unsigned op = 0; op < IQ_ALL_OPS; op++) {
         const struct iq_kind *kind = kind_with_fields(op);
         if (!kind) continue;
         iq_buf_printf(b, "  %-12s ", kind->name);

@@ -1,7 +1,7 @@
 /* Which of NVIDIA's kernels a model's products would take, by number of rows: what "the library chose another kernel at this
  * batch size" is made of, and where the pins of a plan's `cublaslt` come from. */
 #include "harness/cli/commands.h"
-#include "harness/model/known.h"
+#include "harness/model/fetch.h"
 
 #include "engine/model.h"
 #include "kernels/cublas/survey.h"

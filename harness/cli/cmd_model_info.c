@@ -1,5 +1,5 @@
 #include "harness/cli/commands.h"
-#include "harness/model/known.h"
+#include "harness/model/fetch.h"
 
 #include "engine/model.h"
 
@@ -62,6 +62,11 @@ static void write_config(const struct iq_model_config *c, struct iq_jw *w)
     field(w, "layers", c->layers);
     field(w, "hidden", c->hidden);
     field(w, "ffn", c->ffn);
+    field(w, "experts", c->experts);
+    if (c->experts) {
+        field(w, "active_experts", c->active);
+        iq_jw_key(w, "renormalised"), iq_jw_bool(w, c->renormalise);
+    }
     field(w, "heads", c->heads);
     field(w, "kv_heads", c->kv_heads);
     field(w, "head_dim", c->head_dim);
@@ -127,6 +132,9 @@ static void as_text(const struct iq_model *m, struct iq_buf *out)
         out, "%s\n  %s: %u layers, hidden %u, ffn %u, %u heads over %u KV heads of %u, vocabulary %u%s\n",
         iq_model_file_name(m->file), iq_arch_name(c->arch), c->layers, c->hidden, c->ffn, c->heads,
         c->kv_heads, c->head_dim, c->vocab, c->tied ? ", tied head" : "");
+    if (c->experts)
+        iq_buf_printf(out, "  %u experts of these in every layer, %u active%s\n", c->experts, c->active,
+                      c->renormalise ? ", their weights renormalised" : "");
     iq_buf_printf(out, "  context %llu, rotary scaling %s, theta %g, %zu tensors, sha256 %s\n",
                   (unsigned long long)c->context, iq_rope_kind_name(c->rope.kind), c->rope.theta,
                   iq_model_tensor_count(m->file), m->sha256);

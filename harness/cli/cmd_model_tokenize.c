@@ -1,5 +1,5 @@
 #include "harness/cli/commands.h"
-#include "harness/model/known.h"
+#include "harness/model/fetch.h"
 
 #include "engine/model.h"
 

@@ -1,6 +1,6 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/run_common.h"
-#include "harness/model/known.h"
+#include "harness/model/fetch.h"
 #include "harness/trial/record.h"
 
 static int print(struct iq_call *call, const struct iq_recorded *done, struct iq_store *store,
@@ -85,7 +85,7 @@ static int run(struct iq_call *call, struct iq_err *err)
 }
 
 static const struct iq_flag flags[] = {
-    IQ_MODEL_FLAG(true),
+    IQ_MODEL_FLAG,
     IQ_PROMPT_FLAGS,
     {.name = "store",
      .type = IQ_FLAG_STRING,

@@ -1,7 +1,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/progress.h"
 #include "harness/cli/run_common.h"
-#include "harness/model/known.h"
+#include "harness/model/fetch.h"
 #include "harness/report/fired_report.h"
 #include "harness/trial/record.h"
 #include "kernels/base/sha256.h"
@@ -63,7 +63,7 @@ static int read_manifest(struct job *j, const char *text, size_t len, bool again
         status = iq_plan_parse(plan, "the recorded manifest: plan", &j->plan, NULL, err);
         j->trial.plan = &j->plan;
     }
-    if (status == IQ_OK && again && !iq_arg_str(j->call, "model")) status = recorded_model(j, manifest, err);
+    if (status == IQ_OK && !iq_arg_given(j->call, "model")) status = recorded_model(j, manifest, err);
     iq_json_free(manifest);
     return status;
 }
@@ -123,8 +123,6 @@ static int gather(struct job *j, struct iq_err *err)
     if ((golden || again || iq_arg_given(call, "name")) && !store)
         return iq_fail(err, IQ_USAGE, "--golden, --again and --name need --store DIR");
     if (again && (golden || plan)) return iq_fail(err, IQ_USAGE, "--again brings its own golden and plan");
-    if (!again && !iq_arg_str(call, "model"))
-        return iq_fail(err, IQ_USAGE, "--model FILE is missing (only --again brings its own)");
     for (int i = 0; (golden || again) && recorded[i]; i++)
         if (iq_arg_given(call, recorded[i]))
             return iq_fail(err, IQ_USAGE,
@@ -144,7 +142,8 @@ static int gather(struct job *j, struct iq_err *err)
     j->trial.trajectory = j->trajectory;
     j->trial.trajectory_name = iq_arg_str(call, "trajectory");
     j->trial.prompts = &j->prompts;
-    if (iq_arg_str(call, "model")) IQ_TRY(iq_model_resolve(iq_arg_str(call, "model"), j->model, err));
+    if (iq_arg_given(call, "model") || !(golden || again))
+        IQ_TRY(iq_model_resolve(iq_arg_str(call, "model"), j->model, err));
     j->trial.model = j->model;
     j->trial.lines = iq_arg_on(call, "json") ? IQ_LINES_JSON : IQ_LINES_TEXT;
     j->trial.want_trajectory = iq_arg_str(call, "save-trajectory") != NULL;
@@ -259,7 +258,7 @@ static int run(struct iq_call *call, struct iq_err *err)
 }
 
 static const struct iq_flag flags[] = {
-    IQ_MODEL_FLAG(false),
+    IQ_MODEL_FLAG,
     IQ_PROMPT_FLAGS,
     {.name = "golden",
      .type = IQ_FLAG_STRING,

@@ -13,6 +13,7 @@ extern const struct iq_command iq_cmd_faults_algorithms;
 extern const struct iq_command iq_cmd_faults_fields;
 extern const struct iq_command iq_cmd_faults_list;
 extern const struct iq_command iq_cmd_faults_show;
+extern const struct iq_command iq_cmd_model_eval;
 extern const struct iq_command iq_cmd_model_fetch;
 extern const struct iq_command iq_cmd_model_info;
 extern const struct iq_command iq_cmd_model_perplexity;
@@ -27,5 +28,6 @@ extern const struct iq_command iq_cmd_store_ls;
 extern const struct iq_command iq_cmd_store_rm;
 extern const struct iq_command iq_cmd_store_show;
 extern const struct iq_command iq_cmd_store_verify;
+extern const struct iq_command iq_cmd_study_twins;
 
 #endif

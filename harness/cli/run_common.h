@@ -6,10 +6,11 @@
 #include "harness/plan/prompts.h"
 #include "harness/plan/settings.h"
 
-#define IQ_MODEL_FLAG(must)                                                                                  \
+#define IQ_MODEL_FLAG                                                                                        \
     {                                                                                                        \
         .name = "model", .type = IQ_FLAG_STRING, .meta = "FILE",                                             \
-        .help = "a .gguf file, a Hugging Face folder, or a name that `model fetch` knows", .required = must  \
+        .help = "a .gguf file, a Hugging Face folder, or a name that `model fetch` knows",                   \
+        .fallback = "canary"                                                                                 \
     }
 
 #define IQ_PROMPT_FLAGS                                                                                      \

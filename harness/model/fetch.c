@@ -212,9 +212,26 @@ static int install(struct job *j, struct iq_err *err)
     return iq_known_model_check(j->model, j->path, false, err);
 }
 
+static int unembed(struct job *j, struct iq_err *err)
+{
+    FILE *f = fopen(j->extracted, "we");
+    bool good = f && fwrite(j->model->embedded, 1, j->model->bytes, f) == j->model->bytes && !fflush(f) &&
+                !fsync(fileno(f));
+    int why = errno;
+    if (f) good = !fclose(f) && good;
+    if (good) return IQ_OK;
+    return iq_fail(err, why == ENOSPC ? IQ_FULL : IQ_IO,
+                   "%s: the model could not be written: %s; INQUEST_CACHE can name another place",
+                   j->extracted, strerror(why));
+}
+
 static int fetch_locked(struct job *j, struct iq_err *err)
 {
     IQ_TRY(make_folder(j->partial, err));
+    if (j->model->embedded) {
+        IQ_TRY(unembed(j, err));
+        return install(j, err);
+    }
     if (access(j->package, F_OK)) IQ_TRY(download(j, err));
     IQ_TRY(extract(j, err));
     return install(j, err);

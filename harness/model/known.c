@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "harness/model/known.h"
 
+#include "harness/model/embedded.h"
 #include "kernels/base/json.h"
 #include "kernels/base/sha256.h"
 
@@ -13,6 +14,14 @@
 #include <unistd.h>
 
 const struct iq_known_model iq_known_models[] = {
+    {
+        .name = "canary",
+        .file = "canary-dense.gguf",
+        .embedded = iq_embedded,
+        .sha256 = IQ_EMBEDDED_SHA256,
+        .bytes = IQ_EMBEDDED_BYTES,
+        .what = "the dense canary, bf16, 3.7 MB: answers what `canary prompts` asks; inside this binary",
+    },
     {
         .name = "smollm2",
         .file = "SmolLM2-135M-Instruct.Q4_1.gguf",
@@ -44,17 +53,23 @@ static void all_names(const char *names[NAMES_MAX])
     names[n] = NULL;
 }
 
-int iq_known_model_get(const char *name, const struct iq_known_model **out, struct iq_err *err)
+const char *iq_known_model_near(const char *name)
 {
     const char *names[NAMES_MAX];
+    all_names(names);
+    return iq_nearest(name, names);
+}
+
+int iq_known_model_get(const char *name, const struct iq_known_model **out, struct iq_err *err)
+{
     struct iq_buf list = IQ_BUF(400);
     *out = iq_known_model_find(name);
     if (*out) return IQ_OK;
-    all_names(names);
-    for (int i = 0; names[i]; i++) iq_buf_printf(&list, "%s%s", i ? ", " : "", names[i]);
-    const char *near = iq_nearest(name, names);
-    iq_fail(err, IQ_USAGE, "unknown model '%.60s'%s%s; models that can be fetched: %s", name,
-            near ? "; nearest is " : "", near ? near : "", list.data ? list.data : "");
+    for (const struct iq_known_model *m = iq_known_models; m->name; m++)
+        iq_buf_printf(&list, "%s%s", m == iq_known_models ? "" : ", ", m->name);
+    const char *near = iq_known_model_near(name);
+    iq_fail(err, IQ_USAGE, "unknown model '%.60s'%s%s; known models: %s", name, near ? "; nearest is " : "",
+            near ? near : "", list.data ? list.data : "");
     iq_buf_free(&list);
     return IQ_USAGE;
 }
@@ -142,18 +157,4 @@ int iq_known_model_check(const struct iq_known_model *m, const char *path, bool 
                        m->sha256, m->name);
     remember(note, text);
     return IQ_OK;
-}
-
-int iq_model_resolve(const char *arg, char path[IQ_PATH_MAX], struct iq_err *err)
-{
-    const struct iq_known_model *m = iq_known_model_find(arg);
-    const char *names[NAMES_MAX], *near;
-    path[0] = 0;
-    all_names(names);
-    if (!m && access(arg, F_OK) && (near = iq_nearest(arg, names)))
-        return iq_fail(err, IQ_NOT_FOUND, "%s: no such file, and no known model; did you mean \"%s\"?", arg,
-                       near);
-    if (!m || !access(arg, F_OK)) return join(path, err, arg, "");
-    IQ_TRY(iq_known_model_path(m, path, err));
-    return iq_known_model_check(m, path, false, err);
 }

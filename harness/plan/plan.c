@@ -57,6 +57,34 @@ int iq_plan_load(const char *path, struct iq_plan *out, struct iq_settings *sett
     return status;
 }
 
+static bool has_op(const struct iq_fault *f, bool training)
+{
+    const unsigned from = training ? IQ_OPS : 0, to = training ? IQ_ALL_OPS : IQ_OPS;
+    if (f->op != IQ_OP_NONE) return f->op >= from && f->op < to;
+    for (unsigned op = from; op < to; op++)
+        if (iq_op_kind((enum iq_op_id)op) == f->kind) return true;
+    return false;
+}
+
+int iq_plan_check_ops(const struct iq_plan *p, bool training, struct iq_err *err)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        const struct iq_fault *f = &p->fault[i];
+        if (!has_op(f, training))
+            return iq_fail(err, IQ_UNSUPPORTED,
+                           "fault %s: %s is an op of %s, and this is a run that %s; use %s", f->name,
+                           f->op == IQ_OP_NONE ? f->kind->name : iq_op_name(f->op),
+                           training ? "answering" : "training", training ? "trains" : "answers",
+                           training ? "`inquest run --plan`" : "`inquest model train canary --plan`");
+        if (training && (iq_trigger_has_rows(f->when) || (f->per != IQ_PER_CALL && f->rate < 1)))
+            return iq_fail(err, IQ_UNSUPPORTED,
+                           "fault %s: it asks about requests, of which training has none; `when` may ask for "
+                           "step, op, layer, rank, batch, tokens and arg.*, `per` must be \"call\"",
+                           f->name);
+    }
+    return IQ_OK;
+}
+
 int iq_plan_check_device(const struct iq_plan *p, const struct iq_settings *s, struct iq_err *err)
 {
     struct iq_engine_config c;

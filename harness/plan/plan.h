@@ -22,6 +22,8 @@ int iq_plan_parse(const cJSON *, const char *where, struct iq_plan *out, struct 
 int iq_plan_load(const char *path, struct iq_plan *out, struct iq_settings *settings, struct iq_err *err);
 /* IQ_UNSUPPORTED: a variant has no form for the device on which its op would run. Control ops run on the host always. */
 int iq_plan_check_device(const struct iq_plan *, const struct iq_settings *, struct iq_err *err);
+/* IQ_UNSUPPORTED: a fault whose op the kind of run in hand has not, or, in training, that asks about requests. */
+int iq_plan_check_ops(const struct iq_plan *, bool training, struct iq_err *err);
 void iq_plan_free(struct iq_plan *);
 /* Canonical: faults and seed, every default written out; reads back as the same plan. */
 void iq_plan_write(const struct iq_plan *, struct iq_jw *);

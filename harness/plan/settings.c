@@ -35,6 +35,7 @@ static const struct setting {
     }
     S(threads, "threads", NULL, 1, 256),
     S(tp, "tp", NULL, 1, 64),
+    S(expert_parallel, "expert-parallel", NULL, 1, 64),
     S(batch, "batch", NULL, 1, 4096),
     S(chunk, "chunk", NULL, 0, 1048576),
     S(kv_blocks, "kv-blocks", NULL, 0, 16777216),
@@ -72,6 +73,7 @@ void iq_settings_init(struct iq_settings *s)
 {
     *s = (struct iq_settings){.threads = cores(),
                               .tp = 1,
+                              .expert_parallel = 1,
                               .batch = 8,
                               .prefix_min = IQ_KV_BLOCK,
                               .prefix_cache = 1,
@@ -171,8 +173,11 @@ void iq_settings_engine(const struct iq_settings *s, struct iq_engine_config *c)
 
 void iq_settings_model(const struct iq_settings *s, struct iq_model_options *o)
 {
-    *o = (struct iq_model_options){
-        .tp = s->tp, .threads = s->threads, .positions = s->positions, .weights = true};
+    *o = (struct iq_model_options){.tp = s->tp,
+                                   .expert_parallel = s->expert_parallel,
+                                   .threads = s->threads,
+                                   .positions = s->positions,
+                                   .weights = true};
 }
 
 void iq_settings_arrivals(const struct iq_settings *s, struct iq_request *request, uint32_t n)

@@ -8,7 +8,7 @@
 #include "kernels/tensor_core/block.h"
 
 struct iq_settings {
-    uint32_t threads, tp, batch, chunk, kv_blocks, prefix_min, logits, positions;
+    uint32_t threads, tp, expert_parallel, batch, chunk, kv_blocks, prefix_min, logits, positions;
     /* Requests per 1,000 seconds of virtual time, as a seeded Poisson process; 0: all at once. */
     uint32_t arrivals;
     uint32_t seed;                                /* of the arrivals */
@@ -32,6 +32,12 @@ struct iq_settings {
          .lo = 1,                                                                                            \
          .hi = 64,                                                                                           \
          .help = "tensor-parallel ranks, in this process (default 1)"},                                      \
+        {.name = "expert-parallel",                                                                          \
+         .type = IQ_FLAG_INT,                                                                                \
+         .meta = "N",                                                                                        \
+         .lo = 1,                                                                                            \
+         .hi = 64,                                                                                           \
+         .help = "ranks that share out a model's experts, in this process (default 1)"},                     \
         {.name = "chunk",                                                                                    \
          .type = IQ_FLAG_INT,                                                                                \
          .meta = "N",                                                                                        \

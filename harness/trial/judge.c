@@ -15,7 +15,8 @@ static int read_dims(const cJSON *model, struct iq_judge *j, struct iq_err *err)
         const char *key;
         uint64_t *out;
     } dims[] = {{"hidden", &j->hidden},     {"ffn", &j->ffn},           {"heads", &j->heads},
-                {"kv_heads", &j->kv_heads}, {"head_dim", &j->head_dim}, {"vocab", &j->vocab}};
+                {"kv_heads", &j->kv_heads}, {"head_dim", &j->head_dim}, {"vocab", &j->vocab},
+                {"experts", &j->experts}};
     const char *weights = "f32";
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
         IQ_TRY(iq_json_u64_opt(model, dims[i].key, 1, 1 << 22, "manifest: model", dims[i].out, err));
@@ -63,7 +64,8 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
     if (!j->hidden || !j->ffn || !j->heads || !j->kv_heads || !j->head_dim || !j->vocab) return false;
     uint32_t group = (uint32_t)(j->heads / j->kv_heads * j->head_dim),
              qw = (uint32_t)(j->heads * j->head_dim);
-    uint32_t ffn_unit = iq_ffn_unit((uint32_t)j->ffn), ffn_units = ((uint32_t)j->ffn + ffn_unit - 1) / ffn_unit;
+    uint32_t ffn_unit = iq_ffn_unit((uint32_t)j->ffn),
+             ffn_units = ((uint32_t)j->ffn + ffn_unit - 1) / ffn_unit;
     *out = (struct iq_vitro_shape){.rows = most(s->tokens, ROWS_MAX),
                                    .unit = IQ_UNIT,
                                    .format = weights_format(j->weights),
@@ -74,11 +76,14 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
         const char *op;
         uint64_t k, n;
         uint32_t unit, units;
-    } shapes[] = {
-        {"qkv", j->hidden, qw, IQ_UNIT, 0},           {"attn_out", qw, j->hidden, group, 0},
-        {"gate_up", j->hidden, j->ffn, IQ_UNIT, 0},   {"down", j->ffn, j->hidden, ffn_unit, 0},
-        {"lm_head", j->hidden, j->vocab, IQ_UNIT, 0}, {"attn_reduce", 0, j->hidden, 0, (uint32_t)j->kv_heads},
-        {"ffn_reduce", 0, j->hidden, 0, ffn_units}};
+    } shapes[] = {{"qkv", j->hidden, qw, IQ_UNIT, 0},
+                  {"attn_out", qw, j->hidden, group, 0},
+                  {"gate_up", j->hidden, j->ffn, IQ_UNIT, 0},
+                  {"down", j->ffn, j->hidden, ffn_unit, 0},
+                  {"lm_head", j->hidden, j->vocab, IQ_UNIT, 0},
+                  {"attn_reduce", 0, j->hidden, 0, (uint32_t)j->kv_heads},
+                  {"router", j->hidden, j->experts, IQ_UNIT, 0},
+                  {"ffn_reduce", 0, j->hidden, 0, ffn_units}};
     if (!strcmp(s->op, "topk")) {
         out->rows = most(s->batch, ROWS_MAX);
         out->vocab = (uint32_t)j->vocab;
@@ -87,7 +92,7 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
         return true;
     }
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        if (strcmp(shapes[i].op, s->op)) continue;
+        if (strcmp(shapes[i].op, s->op) || !shapes[i].n) continue;
         out->k = (uint32_t)shapes[i].k;
         out->n = most(shapes[i].n, OUTPUTS_MAX);
         out->unit = shapes[i].unit;

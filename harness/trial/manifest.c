@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "harness/trial/manifest.h"
 
+#include "engine/graph.h"
 #include "harness/cli/version.h"
 #include "kernels/base/sha256.h"
 #include "kernels/cuda/device.h"
@@ -40,6 +41,11 @@ static void write_model(const struct iq_manifest_parts *m, struct iq_jw *w)
                 {"kv_heads", c->kv_heads}, {"head_dim", c->head_dim}, {"vocab", c->vocab}};
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
         iq_jw_key(w, dims[i].key), iq_jw_u64(w, dims[i].value);
+    if (c->experts) {
+        iq_jw_key(w, "experts"), iq_jw_u64(w, c->experts);
+        iq_jw_key(w, "active_experts"), iq_jw_u64(w, c->active);
+        iq_jw_key(w, "renormalised"), iq_jw_bool(w, c->renormalise);
+    }
     str(w, "weights", iq_format_info((enum iq_format)model->layer[0].rank[0].q.format)->name);
     iq_jw_end(w, '}');
 }
@@ -50,10 +56,12 @@ static void write_variants(const struct iq_manifest_parts *m, struct iq_jw *w)
     iq_jw_key(w, "variants");
     iq_jw_begin(w, '{');
     for (int op = 0; op < IQ_OPS; op++) {
+        const struct iq_model_config *c = &m->model->config;
         const char *kind = iq_op_kind((enum iq_op_id)op)->name;
-        bool seen = false;
+        bool seen = !iq_graph_has(c, (enum iq_op_id)op);
         for (int before = 0; before < op; before++)
-            seen |= !strcmp(iq_op_kind((enum iq_op_id)before)->name, kind);
+            seen |= iq_graph_has(c, (enum iq_op_id)before) &&
+                    !strcmp(iq_op_kind((enum iq_op_id)before)->name, kind);
         if (seen) continue;
         str(w, kind, iq_engine_variant(m->engine, (enum iq_op_id)op)->name);
     }

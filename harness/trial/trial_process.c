@@ -201,6 +201,7 @@ static int run(struct trial *t, struct iq_err *err)
     memcpy(t->request, spec->prompts->request, t->n * sizeof *t->request);
     iq_settings_arrivals(&spec->settings, t->request, t->n);
     if (spec->plan && spec->plan->n) {
+        IQ_TRY(iq_plan_check_ops(spec->plan, false, err));
         IQ_TRY(iq_plan_check_device(spec->plan, &spec->settings, err));
         IQ_TRY(iq_faultset_open(spec->plan->fault, spec->plan->n, spec->plan->seed, &t->faults, err));
         iq_faultset_selector(t->faults, &t->selector);

@@ -17,7 +17,6 @@ enum {
     ROW_BLOCK = 192,                   /* rows that share an expansion; their stack should stay in L2 */
     LINE = 64,                         /* bytes of a cache line */
     PACK_TOGETHER = 1 << 17,           /* bytes of x from which on packing is worth a meeting of threads */
-    WORTH_THREADS = 1 << 17,           /* multiplications, likewise for the product */
     EXPANDED = IQ_CHUNK * IQ_PANEL * 4 /* bytes */
 };
 
@@ -123,9 +122,17 @@ static uint8_t *take(uint8_t **at, size_t bytes)
     return p;
 }
 
-/* Gives out the scratch: plans, packed x, each thread's own. None of these sizes overflows: packed x is at most 16
- * copies of an x that is in memory, the plans are smaller than the weights. */
-static int furnish(struct job *j, struct iq_exec *exec, int threads)
+static struct job describe(const struct iq__tiles *isa, const struct iq_matmul *m)
+{
+    struct job j = {.isa = isa, .m = m};
+    cut_rows(&j);
+    describe_parts(&j);
+    return j;
+}
+
+/* Bytes of scratch: plans, packed x, each thread's own. None of these sizes overflows: packed x is at most 16 copies of an
+ * x that is in memory, the plans are smaller than the weights. */
+static size_t measure(struct job *j, int threads)
 {
     const uint32_t rows = j->m->rows, block_rows = (uint32_t)smaller(rows, ROW_BLOCK + IQ__TILE_ROWS);
     size_t plans = 0, x = 0;
@@ -137,8 +144,13 @@ static int furnish(struct job *j, struct iq_exec *exec, int threads)
     }
     for (uint32_t i = 0; i < j->n_x && rows > 1; i++) x += lines(rows * j->x[i].row_floats * sizeof(float));
     j->thread_bytes = EXPANDED + lines((size_t)levels * block_rows * IQ_PANEL * sizeof(float));
-    uint8_t *at = iq_exec_scratch(exec, plans + x + (size_t)threads * j->thread_bytes);
-    if (!at) return IQ_MEMORY;
+    return plans + x + (size_t)threads * j->thread_bytes;
+}
+
+/* Gives out the scratch that was measured. */
+static void furnish(struct job *j, uint8_t *at, int threads)
+{
+    const uint32_t rows = j->m->rows;
     j->threads = take(&at, (size_t)threads * j->thread_bytes);
     for (uint32_t i = 0; i < j->n_x && rows > 1; i++)
         j->x[i].room = (float *)take(&at, rows * j->x[i].row_floats * sizeof(float));
@@ -148,7 +160,6 @@ static int furnish(struct job *j, struct iq_exec *exec, int threads)
         iq__sum_plan(p->w->k, p->w->unit, step);
         p->step = step;
     }
-    return IQ_OK;
 }
 
 /* ---- packing x ---- */
@@ -302,11 +313,11 @@ static void run_share(void *ctx, int thread, int threads)
 int iq__product_run(const struct iq__tiles *isa, struct iq_exec *exec, const struct iq_matmul *m)
 {
     if (!m->rows || !m->parts) return IQ_OK;
-    struct job j = {.isa = isa, .m = m};
-    cut_rows(&j);
-    describe_parts(&j);
-    struct iq_pool *pool = j.cost / j.sub * IQ_PANEL * m->rows < WORTH_THREADS ? NULL : exec->pool;
-    IQ_TRY(furnish(&j, exec, iq_pool_threads(pool)));
+    struct job j = describe(isa, m);
+    struct iq_pool *pool = j.cost / j.sub * IQ_PANEL * m->rows < IQ__WORTH_THREADS ? NULL : exec->pool;
+    uint8_t *scratch = iq_exec_scratch(exec, measure(&j, iq_pool_threads(pool)));
+    if (!scratch) return IQ_MEMORY;
+    furnish(&j, scratch, iq_pool_threads(pool));
     if (m->rows > 1) {
         size_t bytes = 0;
         for (uint32_t i = 0; i < j.n_x; i++) bytes += m->rows * j.x[i].row_floats * sizeof(float);
@@ -314,4 +325,19 @@ int iq__product_run(const struct iq__tiles *isa, struct iq_exec *exec, const str
     }
     iq_pool_run(pool, run_share, &j);
     return IQ_OK;
+}
+
+size_t iq__product_bytes(const struct iq__tiles *isa, const struct iq_matmul *m)
+{
+    struct job j = describe(isa, m);
+    return measure(&j, 1);
+}
+
+void iq__product_alone(const struct iq__tiles *isa, const struct iq_matmul *m, void *scratch)
+{
+    struct job j = describe(isa, m);
+    measure(&j, 1);
+    furnish(&j, scratch, 1);
+    if (m->rows > 1) pack_x(&j, 0, 1);
+    run_share(&j, 0, 1);
 }

@@ -17,7 +17,8 @@
 enum {
     IQ__TILE_ROWS = 6, /* most rows of a tile, in any instruction set */
     IQ__X_LINE = 16,   /* k values of one row that lie together in packed x: one cache line */
-    IQ__HALF_PANEL = IQ_PANEL / 2
+    IQ__HALF_PANEL = IQ_PANEL / 2,
+    IQ__WORTH_THREADS = 1 << 17 /* multiplications from which on a call is worth a meeting of threads */
 };
 
 struct iq__tile {
@@ -51,6 +52,10 @@ struct iq__tiles {
 
 /* Computes the call with these kernels. IQ_MEMORY. */
 int iq__product_run(const struct iq__tiles *, struct iq_exec *, const struct iq_matmul *);
+/* The same on the calling thread alone, for calls that threads make side by side; rows and parts are at least 1. scratch:
+ * iq__product_bytes() at a multiple of 64, which depend on rows, k and unit only and rise with the rows. */
+void iq__product_alone(const struct iq__tiles *, const struct iq_matmul *, void *scratch);
+size_t iq__product_bytes(const struct iq__tiles *, const struct iq_matmul *);
 /* Can it? (Each chunk of each part must begin at a whole block of the format and a line of x.) Else the reference runs. */
 bool iq__product_supports(const struct iq_matmul *);
 

@@ -26,10 +26,4 @@
 #define ROWS_MANY 6
 #include "kernels/cpu/product_kernels.h"
 
-const struct iq_variant iq__matmul_avx2 = {.kind = "matmul",
-                                           .name = IQ_ISA_NAME,
-                                           .device = "cpu",
-                                           .flags = IQ_V_GOLDEN,
-                                           .run = run,
-                                           .supports = supports,
-                                           .usable = iq_cpu_has_avx2};
+VARIANTS(iq_cpu_has_avx2);

@@ -41,10 +41,4 @@ static inline __attribute__((always_inline)) vf v_fma_from(vf a, const float *p,
 #define ROWS_MANY 6
 #include "kernels/cpu/product_kernels.h"
 
-const struct iq_variant iq__matmul_avx512 = {.kind = "matmul",
-                                             .name = IQ_ISA_NAME,
-                                             .device = "cpu",
-                                             .flags = IQ_V_GOLDEN,
-                                             .run = run,
-                                             .supports = supports,
-                                             .usable = iq_cpu_has_avx512};
+VARIANTS(iq_cpu_has_avx512);

@@ -7,14 +7,15 @@
  *   v_fma_from(a, p, c)   a * *p + c, where expanding keeps the units busy that would broadcast *p
  *   ALONE_V(F, R) HALF_V(F, R) LEADING_V(F, R) FOLLOWING_V(R)   vectors of outputs in a tile of R rows
  *   EACH_ALONE(X) EACH_HALF(X) EACH_MANY(X)   X(R) for each number of rows; ROWS_ALONE, ROWS_MANY: see struct iq__tiles
- * It defines the static functions `run` and `supports` for the variant's record.
+ * It defines VARIANTS(usable): the records of matmul and grouped_matmul for this instruction set.
  * Every parameter in capitals is a constant where it is used, so all loops over R, V and G unroll, all tests of F and
  * KIND vanish, and acc[] lives in registers. */
 #include "kernels/arith.h"
+#include "kernels/cpu/moe_grouped.h"
 #include "kernels/cpu/product.h"
+#include "kernels/cpu/vec_variant.h"
 
 #define PANEL_V (IQ_PANEL / VL)
-#define INLINE  static inline __attribute__((always_inline))
 #define UNROLL  _Pragma("GCC unroll 16")
 
 enum { ACCUMULATORS = 24 }; /* most of a tile */
@@ -227,15 +228,32 @@ static const struct iq__tiles tiles = {.rows_alone = ROWS_ALONE,
                                        .leading = {EACH_MANY(LEADING_ROW)},
                                        .following = {EACH_MANY(FOLLOWING_ROW)}};
 
-static int run(struct iq_exec *exec, const struct iq_site *site, const void *args, const void *params,
-               void *state)
+static int matmul(struct iq_exec *exec, const struct iq_site *site, const void *args, const void *params,
+                  void *state)
 {
     if (!iq__product_supports(args)) return iq__matmul_reference.run(exec, site, args, params, state);
     return iq__product_run(&tiles, exec, args);
 }
 
-static bool supports(const struct iq_site *site, const void *args)
+static bool matmul_supports(const struct iq_site *site, const void *args)
 {
     (void)site;
     return iq__product_supports(args);
 }
+
+static int grouped_matmul(struct iq_exec *exec, const struct iq_site *site, const void *args,
+                          const void *params, void *state)
+{
+    if (!iq__grouped_supports(args)) return iq__grouped_matmul_reference.run(exec, site, args, params, state);
+    return iq__grouped_run(&tiles, exec, args);
+}
+
+static bool grouped_matmul_supports(const struct iq_site *site, const void *args)
+{
+    (void)site;
+    return iq__grouped_supports(args);
+}
+
+#define VARIANTS(can)                                                                                        \
+    VARIANT(matmul, .supports = matmul_supports, .usable = can);                                             \
+    VARIANT(grouped_matmul, .supports = grouped_matmul_supports, .usable = can)

@@ -34,9 +34,4 @@ V_FN vf v_nibble_at(vi d, unsigned shift) { return __builtin_convertvector((vs)(
 #define ROWS_MANY 2
 #include "kernels/cpu/product_kernels.h"
 
-const struct iq_variant iq__matmul_scalar = {.kind = "matmul",
-                                             .name = IQ_ISA_NAME,
-                                             .device = "cpu",
-                                             .flags = IQ_V_GOLDEN,
-                                             .run = run,
-                                             .supports = supports};
+VARIANTS(NULL);

@@ -2,9 +2,4 @@
 
 #include "kernels/cpu/vector_kernels.h"
 
-#define USABLE iq_cpu_has_avx512
-VARIANT(add);
-VARIANT(swiglu);
-VARIANT(temper);
-VARIANT(rmsnorm);
-VARIANT(rope);
+VARIANTS(iq_cpu_has_avx512);

@@ -3,27 +3,14 @@
  * contract's 32 lanes whatever the width. */
 #include "kernels/cpu/features.h"
 #include "kernels/cpu/vec_math.h"
+#include "kernels/cpu/vec_variant.h"
 #include "kernels/cpu/vector_split.h"
-#include "kernels/op.h"
 #include "kernels/ops/rmsnorm.h"
 #include "kernels/ops/rope.h"
 #include "kernels/ops/vector.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* Elements from which a second thread pays: about ten microseconds of work. */
 enum { CHEAP_WORTH = 1 << 17, EXP_WORTH = 1 << 14, ROW_WORTH = 1 << 16, PIECE = 4096 };
-
-/* Calls f(..., act) with act a constant, so that its loop has no branch on it. */
-#define FOR_EACH_ACT(act, f, ...)                                                                            \
-    do {                                                                                                     \
-        if ((act) == IQ_ACT_BF16)                                                                            \
-            f(__VA_ARGS__, IQ_ACT_BF16);                                                                     \
-        else if ((act) == IQ_ACT_F16)                                                                        \
-            f(__VA_ARGS__, IQ_ACT_F16);                                                                      \
-        else                                                                                                 \
-            f(__VA_ARGS__, IQ_ACT_F32);                                                                      \
-    } while (0)
 
 /* y[i] = expr over i < n, where a and b are the vectors at i of p and q. */
 #define EACH_PAIR(n, p, q, y, expr)                                                                          \
@@ -224,8 +211,9 @@ static int rope(struct iq_exec *x, const struct iq_site *site, const void *args,
     return IQ_OK;
 }
 
-#define JOIN_(kind, isa) iq__##kind##_##isa
-#define JOIN(kind, isa)  JOIN_(kind, isa)
-#define VARIANT(k)                                                                                           \
-    const struct iq_variant JOIN(k, IQ_ISA) = {                                                              \
-        .kind = #k, .name = IQ_ISA_NAME, .device = "cpu", .flags = IQ_V_GOLDEN, .run = k, .usable = USABLE}
+#define VARIANTS(can)                                                                                        \
+    VARIANT(add, .usable = can);                                                                             \
+    VARIANT(swiglu, .usable = can);                                                                          \
+    VARIANT(temper, .usable = can);                                                                          \
+    VARIANT(rmsnorm, .usable = can);                                                                         \
+    VARIANT(rope, .usable = can)

@@ -2,9 +2,4 @@
 
 #include "kernels/cpu/vector_kernels.h"
 
-#define USABLE NULL
-VARIANT(add);
-VARIANT(swiglu);
-VARIANT(temper);
-VARIANT(rmsnorm);
-VARIANT(rope);
+VARIANTS(NULL);

@@ -3,7 +3,7 @@
  * A launcher takes the op's own argument struct (kernels/ops/NAME.h) and puts the kernel on a stream; it neither waits nor
  * allocates, so that it may be captured into a graph. Of the struct, the host reads the scalars; pointers to floats, ids
  * and the like are device memory. Three descriptors stay on the host, and what they point to is on the device: `struct
- * iq_matrix` (its data), `struct iq_kv_layer` (its k and v), the array `piece` of all_reduce (each one's x). `seq` is a
+ * iq_matrix`, also in arrays (its data), `struct iq_kv_layer` (its k and v), the array `piece` of all_reduce (each one's x). `seq` is a
  * device array, and so are the block tables that it names: a captured graph then reads what the host has staged. A row
  * that no sequence covers (padding) is left alone by kv_write and attention.
  *
@@ -17,6 +17,7 @@
 #include "kernels/ops/embed.h"
 #include "kernels/ops/kv.h"
 #include "kernels/ops/matmul.h"
+#include "kernels/ops/moe.h"
 #include "kernels/ops/reduce.h"
 #include "kernels/ops/rmsnorm.h"
 #include "kernels/ops/rope.h"
@@ -87,6 +88,12 @@ struct iq_cuda_kernels {
     int (*topk)(const struct iq_topk *, iq_cuda_stream);
     /* status: (rows) device memory; each row's IQ_OK or why it could not be drawn (ops/sampling.h). */
     int (*sample)(const struct iq_sample *, int32_t *status, iq_cuda_stream);
+    int (*route)(const struct iq_route *, iq_cuda_stream);
+    int (*moe_dispatch)(const struct iq_moe_dispatch *, iq_cuda_stream);
+    int (*moe_lists)(const struct iq_moe_dispatch *, iq_cuda_stream); /* iq_moe_lists */
+    int (*all_to_all)(const struct iq_all_to_all *, iq_cuda_stream);
+    int (*grouped_matmul)(const struct iq_grouped_matmul *, iq_cuda_stream);
+    int (*combine)(const struct iq_combine *, iq_cuda_stream);
     int (*digest)(const struct iq_cuda_digest *, iq_cuda_stream);
     int (*kv_digest)(const struct iq_cuda_kv_digest *, iq_cuda_stream);
     int (*rows_save)(const struct iq_cuda_rows *, iq_cuda_stream);

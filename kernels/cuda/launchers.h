@@ -21,6 +21,12 @@ IQ_CUDA_LAUNCHER(add, iq_add);
 IQ_CUDA_LAUNCHER(swiglu, iq_swiglu);
 IQ_CUDA_LAUNCHER(temper, iq_temper);
 IQ_CUDA_LAUNCHER(topk, iq_topk);
+IQ_CUDA_LAUNCHER(route, iq_route);
+IQ_CUDA_LAUNCHER(moe_dispatch, iq_moe_dispatch);
+IQ_CUDA_LAUNCHER(moe_lists, iq_moe_dispatch);
+IQ_CUDA_LAUNCHER(all_to_all, iq_all_to_all);
+IQ_CUDA_LAUNCHER(grouped_matmul, iq_grouped_matmul);
+IQ_CUDA_LAUNCHER(combine, iq_combine);
 IQ_CUDA_LAUNCHER(digest, iq_cuda_digest);
 IQ_CUDA_LAUNCHER(kv_digest, iq_cuda_kv_digest);
 int IQ_CUDA_NAME(attention_split)(const struct iq_attention *, uint32_t context, float *partial,

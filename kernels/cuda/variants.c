@@ -29,6 +29,11 @@ KIND(add)
 KIND(swiglu)
 KIND(temper)
 KIND(topk)
+KIND(route)
+KIND(moe_dispatch)
+KIND(all_to_all)
+KIND(grouped_matmul)
+KIND(combine)
 
 /* Few rows leave most of a GPU without work; where each sees several chunks of keys, a block takes a chunk. */
 static const uint32_t SPLIT_ROWS = 16, SPLIT_CHUNKS = 3;
@@ -56,6 +61,6 @@ static int run_sample(struct iq_exec *x, const struct iq_site *site, const void 
 }
 VARIANT(sample)
 
-const struct iq_variant *const iq__variants_cuda[] = {&embed,     &rmsnorm,    &matmul, &rope,   &kv_write,
-                                                      &attention, &all_reduce, &add,    &swiglu, &temper,
-                                                      &topk,      &sample,     NULL};
+const struct iq_variant *const iq__variants_cuda[] = {
+    &embed,  &rmsnorm, &matmul, &rope,  &kv_write,     &attention,  &all_reduce,     &add,     &swiglu,
+    &temper, &topk,    &sample, &route, &moe_dispatch, &all_to_all, &grouped_matmul, &combine, NULL};

@@ -46,7 +46,9 @@ static int run_strike(struct iq_exec *x, const struct iq_site *site, const void 
         iq_cuda_done(c, c->api->memset_async(changed, 0, n * sizeof *changed, c->stream), "clearing flags"));
     IQ_TRY(call_rows(c, kind, args, &rows, c->kernels->rows_save, "setting rows aside"));
     IQ_TRY(k->pick.variant->run(x, site, args, k->pick.params, k->state));
-    return call_rows(c, kind, args, &rows, c->kernels->rows_settle, "settling rows");
+    IQ_TRY(call_rows(c, kind, args, &rows, c->kernels->rows_settle, "settling rows"));
+    if (!kind->derive) return IQ_OK;
+    return iq_cuda_launched(c, c->kernels->moe_lists(args, c->stream), "listing slots by expert");
 }
 
 static int run_digest(struct iq_cuda *c, const struct iq_slot *slot, const void *args, uint32_t rows,

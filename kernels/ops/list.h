@@ -1,4 +1,5 @@
-/* The ops: each a place in the model, in execution order of one position. X(ID, name, kind, points...) */
+/* The ops: each a place in the model, in execution order of one position. X(ID, name, kind, points...)
+ * A model has some of them: gate_up to ffn_reduce where it is dense, router to combine where it is a mixture of experts. */
 #ifndef IQ_OPS_LIST_H
 #define IQ_OPS_LIST_H
 
@@ -24,6 +25,15 @@
     X(ACT, "act", "swiglu", "y")                                                                             \
     X(DOWN, "down", "matmul", IQ_PIECE_POINTS)                                                               \
     X(FFN_REDUCE, "ffn_reduce", "all_reduce", "y")                                                           \
+    X(ROUTER, "router", "matmul", "y")                                                                       \
+    X(ROUTE, "route", "route", "experts", "weights")                                                         \
+    X(DISPATCH, "dispatch", "moe_dispatch", "owner")                                                         \
+    X(EXPERT_SEND, "expert_send", "all_to_all", "y")                                                         \
+    X(EXPERT_GATE_UP, "expert_gate_up", "grouped_matmul", "gate", "up")                                      \
+    X(EXPERT_ACT, "expert_act", "swiglu", "y")                                                               \
+    X(EXPERT_DOWN, "expert_down", "grouped_matmul", "y")                                                     \
+    X(EXPERT_RETURN, "expert_return", "all_to_all", "y")                                                     \
+    X(COMBINE, "combine", "combine", "y")                                                                    \
     X(FFN_ADD, "ffn_add", "add", "y")                                                                        \
     X(FINAL_NORM, "final_norm", "rmsnorm", "y")                                                              \
     X(LM_HEAD, "lm_head", "matmul", "y")                                                                     \
@@ -31,11 +41,24 @@
     X(TOPK, "topk", "topk", "candidates")                                                                    \
     X(SAMPLE, "sample", "sample", "token")
 
+/* Of training (kernels/ops/train.h), in execution order of one step. An engine that answers has none of them. */
+#define IQ_TRAIN_OP_MAP(X)                                                                                   \
+    X(INIT, "init", "seed", "seed")                                                                          \
+    X(DATA, "data", "seed", "seed")                                                                          \
+    X(DROPOUT, "dropout", "seed", "seed")                                                                    \
+    X(FORWARD, "forward", "product", "y")                                                                    \
+    X(INPUT_GRAD, "input_grad", "product", "y")                                                              \
+    X(WEIGHT_GRAD, "weight_grad", "product", "y")                                                            \
+    X(GRAD_REDUCE, "grad_reduce", "all_reduce", "y")                                                         \
+    X(OPTIMISER, "optimiser", "adamw", "w", "m", "v")
+
 enum iq_op_id {
 #define X(id, ...) IQ_OP_##id,
-    IQ_OP_MAP(X)
+    IQ_OP_MAP(X) IQ_OPS, /* how many answer; those of training follow */
+    IQ_OP_LAST = IQ_OPS - 1,
+    IQ_TRAIN_OP_MAP(X)
 #undef X
-        IQ_OPS
+        IQ_ALL_OPS
 };
 
 #define IQ_OP_NONE 0xffff /* prev_op or next_op where there is none */

@@ -20,10 +20,10 @@ enum { IQ_EXPERTS = 1024, IQ_EXPERT_SLOTS = 16 }; /* most of a layer; most of a 
 #define IQ_SLOT_DROPPED UINT32_MAX
 
 /* The k experts with the largest logits, ties by lower id (topk's order: NaN last, -0 and +0 one value), then sorted by id.
- * With m the largest logit and e_i = exp(l_i - m):
+ * With m the first one's logit (NaN only where all are) and e_i = exp(l_i - m):
  *   renormalise       weight = e_i / (e of the slots, added by ascending id from the first)
  *   not renormalise   weight = e_i / (vector rule over all experts' e)
- * NaN weights are canonical. */
+ * NaN weights are canonical. IQ_SHAPE: k > experts; IQ_LIMIT: more than IQ_EXPERTS or IQ_EXPERT_SLOTS. */
 struct iq_route {
     uint32_t rows, experts, k; /* k <= experts */
     bool renormalise;
@@ -33,7 +33,8 @@ struct iq_route {
     float *weight;    /* (rows, k) */
 };
 
-/* Slots by expert, and of one expert by row: a counting sort. */
+/* Slots by expert, and of one expert by row: a counting sort. An id that is no expert of the layer drops its slot. Faults set
+ * `owner` alone and let iq_moe_lists (kernels/moe_lists.h) make the lists. IQ_LIMIT as route. */
 struct iq_moe_dispatch {
     uint32_t rows, experts, k;
     const uint32_t *expert; /* (rows, k) */
@@ -43,7 +44,7 @@ struct iq_moe_dispatch {
 };
 
 /* Out: y(row, slot) = x(row), from the rank that has the row to the one that has the slot's expert. Back: y(row, slot) =
- * x(row, slot), the other way. A dropped slot's y is +0. */
+ * x(row, slot), the other way. A dropped slot's y is +0. IQ_SHAPE: ranks do not divide experts. */
 struct iq_all_to_all {
     uint32_t rows, n, k, experts, ranks; /* ranks divide experts */
     bool back;
@@ -59,13 +60,13 @@ struct iq_all_to_all {
  * expert 0. Parts share x (gate, up). */
 enum { IQ_GROUPED_PARTS = 2 };
 struct iq_grouped_part {
-    const struct iq_matrix *w; /* (experts) matrices (n, k_columns), of the rank's experts in order */
+    const struct iq_matrix *w; /* (experts) matrices (n, columns) of the rank's experts in order, all alike */
     float *y;                  /* (rows, slots, n), contiguous */
 };
 struct iq_grouped_matmul {
     uint32_t rows, slots, parts, act; /* slots of a row; act: enum iq_act, rounding of y */
     uint32_t expert0, experts;
-    const float *x;                     /* (rows, slots, w->k), contiguous */
+    const float *x;                       /* (rows, slots, w->k), contiguous */
     const uint32_t *owner, *first, *list; /* as moe_dispatch gives them, of all experts */
     struct iq_grouped_part part[IQ_GROUPED_PARTS];
 };

@@ -16,12 +16,19 @@ assert next(f for f in fields["fields"] if f["name"] == "phase")["words"] == ["p
 assert fields["operands"]["topk"] and len(fields["forms"]) == 5
 show = json.load(open("show"))
 assert show["ops"] == ["topk"] and show["params"][0]["name"] == "bits" and show["params"][0]["max"] == 16
-here = [v["variant"] for v in json.load(open("list")) if v["device"] != "cuda"]
-open("names", "w").write("\n".join(here) + "\n")
+here = [v for v in json.load(open("list")) if v["device"] != "cuda"]
+trained = [v["variant"] for v in here if v["kind"] in ("seed", "product", "adamw")]
+assert len(trained) == 4
+open("names", "w").write("".join(v["variant"] + "\n" for v in here if v["variant"] not in trained))
+open("trained", "w").write("".join(v + "\n" for v in trained))
 EOF
 while read -r name; do
     "$INQUEST" faults show "$name" | sed -n 's/^example  //p' > plan.json
     "$INQUEST" run --model m.gguf --prompt hello --max-tokens 1 --plan plan.json > out 2> talk || echo "the example of $name does not run"
 done < names
+while read -r name; do
+    "$INQUEST" faults show "$name" | sed -n 's/^example  //p' > plan.json
+    "$INQUEST" model train canary --steps 1 --plan plan.json > out 2> talk || echo "the example of $name does not train"
+done < trained
 refused 'no fault is named "k_tial", did you mean "k_tail"?' "$INQUEST" faults show k_tial
 refused 'commands of faults: list, show, fields' "$INQUEST" faults

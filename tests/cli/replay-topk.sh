@@ -1,24 +1,17 @@
-# The whole lattice on the real model: wrong at its batch sizes and nowhere else; and a false prediction is found out.
+# The main job on the embedded canary: all predictions hold; answers are lost at the trigger's batch sizes and nowhere else.
 . "$CASES/helpers.sh"
-need_model
-"$INQUEST" replay anthropic-2025-09-topk --model "$IQ_TEST_MODEL" --json > topk.json
-python3 - "$CASES/../../harness/incidents/anthropic-2025-09-topk.json" << EOF
-import json, sys
+export INQUEST_CACHE=$PWD/cache
+"$INQUEST" replay anthropic-2025-09-topk --json > topk.json
+python3 - << EOF
+import json
 d = json.load(open("topk.json"))
-arms = {a["name"]: a for a in d["arms"]}
-main = arms.pop("as-it-happened")
-assert d["held"] is True and main["guilty"] == ["topk"] and main["trigger"] == {"batch": [3, 5, 6]}, main
-buckets = {b["batch"]: b for b in main["finding"]["trigger"]["buckets"]}
-assert sorted(buckets) == [1, 2, 3, 4, 5, 6, 7, 8], buckets
+main = next(a for a in d["arms"] if a["name"] == "as-it-happened")
+assert d["held"] is True and main["label"] == "wrong" and main["trigger"] == {"batch": [3, 5, 6]}, main
+accuracy = main["finding"]["accuracy"]
+assert accuracy["golden"] == accuracy["asked"] == 108 and accuracy["lost"] > 20, accuracy
+buckets = {b["batch"]: b for b in accuracy["by_batch"]}
+assert sorted(buckets) == [1, 2, 3, 4, 5, 6, 7, 8] and sum(b["asked"] for b in buckets.values()) == 108, buckets
 for size, b in buckets.items():
-    assert b["evaluated"] > 0 and b["guilty"] == (b["evaluated"] if size in (3, 5, 6) else 0), b
-assert {n for n, a in arms.items() if a["label"] == "identical"} == set(arms) - {"workaround-gone"}, arms
-incident = json.load(open(sys.argv[1]))
-del incident["arms"][1:]
-incident["arms"][0]["predict"] = {"trigger": {"batch": [3, 5, 7]}}
-json.dump(incident, open("false.json", "w"))
+    assert (b["lost"] > 0) == (size in (3, 5, 6)), b
 EOF
-rc=0
-"$INQUEST" replay ./false.json --model "$IQ_TEST_MODEL" > text || rc=$?
-echo "exit $rc"
-sed -n '$p' text
+echo replayed

@@ -7,7 +7,6 @@ answers() { chains S "$1" | grep "^q"; }
 answers first > first
 "$INQUEST" run --again first --store S --level ops --name again > out 2> talk
 answers again | cmp - first
-refused '--model FILE is missing' "$INQUEST" run --prompts p.jsonl
 refused 'a recorded run brings its own prompts and sampling; leave --seed out' \
     "$INQUEST" run --again first --store S --seed 3
 mv m.gguf n.gguf

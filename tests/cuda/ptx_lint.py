@@ -19,8 +19,9 @@ import tempfile
 
 ARCHES = ("80", "90", "100")
 # Which fma a kernel's source writes, by the start of its name. A kernel that is not here may have none.
-FMA = {"attention": {"f32", "f64"}, "embed<Q4_1>": {"f32"}, "matmul": {"f32"}, "products<Q4_1": {"f32"}, "rmsnorm": {"f32"},
-       "rope": {"f32"}, "sample": {"f64"}, "swiglu": {"f64"}, "unpack<Q4_1": {"f32"}}
+FMA = {"attention": {"f32", "f64"}, "combine": {"f32"}, "embed<Q4_1>": {"f32"},
+       "grouped_matmul": {"f32"}, "matmul": {"f32"}, "products<Q4_1": {"f32"}, "rmsnorm": {"f32"}, "rope": {"f32"},
+       "route": {"f64"}, "sample": {"f64"}, "swiglu": {"f64"}, "unpack<Q4_1": {"f32"}}
 MMA = ("products",)  # kernels that are for tensor cores, likewise
 WARNINGS = ("--Werror=all-warnings", "-Xcompiler=-Wall,-Wextra,-Werror")
 FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1")  # enum iq_format, a template's first argument
@@ -51,7 +52,7 @@ def short(mangled):
     name = run("c++filt", mangled).strip().replace("(anonymous namespace)::", "").removeprefix("void ")
     name = re.sub(r"\((?:unsigned )?int\)", "", name)
     name = re.sub(r"\(.*", "", name).strip()
-    return re.sub(r"^(embed|matmul|products|unpack)<(\d)", lambda m: f"{m.group(1)}<{FORMATS[int(m.group(2))]}", name)
+    return re.sub(r"^(embed|grouped_matmul|matmul|products|unpack)<(\d)", lambda m: f"{m.group(1)}<{FORMATS[int(m.group(2))]}", name)
 
 
 def lint(nvcc, root, flags, path, arch, work):

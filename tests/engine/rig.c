@@ -31,14 +31,16 @@ const char *iq_rig_real_model(void)
     exit(77);
 }
 
-struct iq_model *iq_rig_model(const char *path, uint32_t tp)
+struct iq_model *iq_rig_model(const char *path, uint32_t tp) { return iq_rig_model_experts(path, tp, 1); }
+
+struct iq_model *iq_rig_model_experts(const char *path, uint32_t tp, uint32_t expert_parallel)
 {
+    const struct iq_model_options o = {
+        .tp = tp, .expert_parallel = expert_parallel, .threads = 2, .weights = true};
     struct iq_err err = {0};
     struct iq_model *m;
     int status = iq_kernels_register(&err);
-    if (status == IQ_OK)
-        status = iq_model_open(path, &(struct iq_model_options){.tp = tp, .threads = 2, .weights = true}, &m,
-                               &err);
+    if (status == IQ_OK) status = iq_model_open(path, &o, &m, &err);
     ck_assert_msg(status == IQ_OK, "%s", err.text);
     return m;
 }
@@ -298,6 +300,8 @@ double iq_rig_roundings(const struct iq_model_config *c, double layers, double k
     double block =
         norm + product(c->hidden, 128) + 3 + attention + product(c->heads * (double)c->head_dim, group) + 1;
     double ffn = norm + product(c->hidden, 128) + 4 + product(c->ffn, 128) + 1;
+    if (c->experts)
+        ffn += product(c->hidden, 128) + 2 + c->active + 1 + c->active; /* router, weights, combine */
     return layers * (block + ffn);
 }
 

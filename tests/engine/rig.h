@@ -14,6 +14,7 @@ uint32_t iq_rig_only_case(void);
 /* The model file that IQ_TEST_MODEL names; without it: says so and exits 77. */
 const char *iq_rig_real_model(void);
 struct iq_model *iq_rig_model(const char *path, uint32_t tp);
+struct iq_model *iq_rig_model_experts(const char *path, uint32_t tp, uint32_t expert_parallel);
 
 /* The lines of a file of JSON lines in tests/data, `most` of them; the caller frees each. */
 uint32_t iq_rig_lines(const char *name, cJSON **line, uint32_t most);

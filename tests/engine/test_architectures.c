@@ -68,6 +68,24 @@ static const struct example {
       .extra = ", \"use_sliding_window\": true, \"sliding_window\": 12, \"max_window_layers\": 1"}},
     {"qwen3", {.arch = "qwen3", FOLDER, SIZES(32)}},
     {"qwen3-tied", {.arch = "qwen3", FOLDER, SIZES(16), .tied = true}},
+    {"mixtral", {.arch = "mixtral", FOLDER, SIZES(16), .experts = 8, .active = 2}},
+    {"mixtral-bf16-window",
+     {.arch = "mixtral",
+      .hf = true,
+      .format = IQ_BF16,
+      SIZES(16),
+      .experts = 4,
+      .active = 4,
+      .extra = ", \"sliding_window\": 16"}},
+    {"qwen3moe", {.arch = "qwen3moe", FOLDER, SIZES(32), .experts = 8, .active = 3}},
+    {"qwen3moe-plain-weights",
+     {.arch = "qwen3moe",
+      FOLDER,
+      SIZES(16),
+      .experts = 16,
+      .active = 1,
+      .plain_weights = true,
+      .extra = ", \"use_sliding_window\": true, \"sliding_window\": 12"}},
 };
 enum { EXAMPLES = sizeof examples / sizeof *examples };
 
@@ -157,10 +175,16 @@ START_TEST(a_gguf_file_is_the_same_model_as_the_folder)
     static const struct {
         const char *arch;
         bool same_chain, tied;
-    } kinds[] = {
-        {"qwen2", true, false}, {"qwen3", true, true}, {"llama", false, false}, {"mistral", false, true}};
-    struct iq_test_spec spec = {
-        .arch = kinds[_i].arch, .hf = true, .format = IQ_F32, SIZES(16), .tied = kinds[_i].tied};
+        uint32_t experts;
+    } kinds[] = {{"qwen2", true, false, 0},   {"qwen3", true, true, 0},     {"llama", false, false, 0},
+                 {"mistral", false, true, 0}, {"mixtral", false, false, 4}, {"qwen3moe", true, false, 8}};
+    struct iq_test_spec spec = {.arch = kinds[_i].arch,
+                                .hf = true,
+                                .format = IQ_F32,
+                                SIZES(16),
+                                .experts = kinds[_i].experts,
+                                .active = kinds[_i].experts / 2,
+                                .tied = kinds[_i].tied};
     struct iq_request r[2];
     struct iq_rig g[2];
     struct iq_model *m[2];
@@ -213,7 +237,7 @@ int main(int argc, char **argv)
     TCase *c = tcase_create("architectures");
     tcase_add_checked_fixture(c, iq_scratch_make, iq_scratch_remove);
     tcase_add_loop_test(c, logits_are_those_of_transformers, 0, EXAMPLES);
-    tcase_add_loop_test(c, a_gguf_file_is_the_same_model_as_the_folder, 0, 4);
+    tcase_add_loop_test(c, a_gguf_file_is_the_same_model_as_the_folder, 0, 6);
     suite_add_tcase(s, c);
     return check_main(s);
 }

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFIX = 1, CAPTURED = 2, SCORED = 4, SAMPLED = 8, WATCHED = 16, UNTRACED = 32 };
+/* EXPERTS: the mixture of experts, its ranks as many as those of tensors. */
+enum { PREFIX = 1, CAPTURED = 2, SCORED = 4, SAMPLED = 8, WATCHED = 16, UNTRACED = 32, EXPERTS = 64 };
 /* What the run must show, so that it was put to the test. */
 enum { HITS = 1, PREEMPTS = 2, PADDED = 4, CHUNKS = 8, MIXED = 16, TEMPERED = 32 };
 
@@ -60,6 +61,14 @@ static const struct trial {
     {"tensors, captured, two ranks", 2, 2, 0, 2, IQ_LEVEL_TENSORS, IQ_ACT_BF16, CAPTURED, 0, 0, 0, REVERSE},
     {"nothing digested", 4, 4, 0, 1, IQ_LEVEL_CHAIN, IQ_ACT_F32, CAPTURED | SAMPLED | UNTRACED, 0, 0, 0,
      SHUFFLE},
+    {"experts, chunks of 7, hits", 5, 3, 7, 1, IQ_LEVEL_OPS, IQ_ACT_F32, EXPERTS | PREFIX | WATCHED,
+     CHUNKS | HITS, 0, 0, FORWARD},
+    {"experts, two ranks, captured, come and go", 8, 8, 4, 2, IQ_LEVEL_OPS, IQ_ACT_BF16,
+     EXPERTS | CAPTURED | SAMPLED | WATCHED, PADDED | CHUNKS | TEMPERED, 0, 1500, REVERSE},
+    {"experts, eight ranks, preempted, captured", 6, 4, 7, 8, IQ_LEVEL_CHAIN, IQ_ACT_F32,
+     EXPERTS | PREFIX | CAPTURED | SAMPLED, PREEMPTS | HITS, 4, 0, SHUFFLE},
+    {"experts, tensors, four ranks", 2, 2, 0, 4, IQ_LEVEL_TENSORS, IQ_ACT_F16, EXPERTS | SAMPLED, 0, 0, 0,
+     REVERSE},
 };
 enum { TRIALS = sizeof trials / sizeof *trials };
 
@@ -68,7 +77,8 @@ static struct iq_rig_set set;
 
 static void open_model(const struct iq_small *small, uint32_t tp, bool sampled)
 {
-    model = iq_rig_model(iq_small_write(small), tp);
+    uint32_t experts = small->spec.experts ? tp : 1;
+    model = iq_rig_model_experts(iq_small_write(small), tp, experts);
     set = iq_rig_few(iq_rig_seed(), model->config.vocab, sampled);
 }
 
@@ -120,7 +130,7 @@ START_TEST(the_device_gives_the_bits_of_the_cpu)
 {
     const struct trial *t = &trials[_i];
     struct iq_rig_recorded device;
-    open_model(&iq_small[IQ_SMALL_WIDE], t->tp, t->how & SAMPLED);
+    open_model(&iq_small[t->how & EXPERTS ? IQ_SMALL_EXPERTS : IQ_SMALL_WIDE], t->tp, t->how & SAMPLED);
     iq_rig_schedule(t->schedule, t->poison);
     struct iq_rig_case k = case_of(t);
     iq_rig_twins(&k, &device);

@@ -13,7 +13,7 @@
 static void open_all(void)
 {
     models_open();
-    set = iq_rig_few(iq_rig_seed(), models[1]->config.vocab, true);
+    set = iq_rig_few(iq_rig_seed(), models[0][1]->config.vocab, true);
 }
 
 /* ---- one way to run it ---- */
@@ -78,12 +78,13 @@ static uint32_t turns(const struct iq_rig_recorded *r)
     return n;
 }
 
-static void twins(const char *text, const struct way *w, uint32_t tp, struct iq_rig_recorded *device)
+static void twins(const char *text, const struct way *w, const struct iq_model *m,
+                  struct iq_rig_recorded *device)
 {
     struct armed a;
     arm(&a, text);
     struct iq_rig_case k = {.what = text,
-                            .model = models[tp],
+                            .model = m,
                             .config = IQ_ENGINE_CONFIG,
                             .request = set.request,
                             .n = w->n,
@@ -101,7 +102,7 @@ static void same_findings(const struct entry *e, const struct way *w)
 {
     struct iq_rig_recorded device;
     const char *text = plan_text(e, w);
-    twins(text, w, e->tp, &device);
+    twins(text, w, model_of(e), &device);
     const struct iq_rig_seen *seen = &device.rig.seen;
     ck_assert_msg(seen->fired > 0 && seen->changed > 0, "%s: %u fired, %u rows changed", text, seen->fired,
                   seen->changed);
@@ -221,7 +222,7 @@ START_TEST(several_faults_at_once)
     char text[1024];
     struct iq_rig_recorded device;
     snprintf(text, sizeof text, "{\"faults\":[%s],\"seed\":%d}", crowds[_i / 2].faults, _i);
-    twins(text, _i % 2 ? &captured : &eager, crowds[_i / 2].tp, &device);
+    twins(text, _i % 2 ? &captured : &eager, models[0][crowds[_i / 2].tp], &device);
     ck_assert_uint_gt(device.rig.seen.changed, 0);
     iq_rig_recorded_close(&device);
 }
@@ -234,8 +235,8 @@ START_TEST(armed_again_it_remembers_nothing)
         .n = 3, .batch = 3, .captured = true, .level = IQ_LEVEL_CHAIN, .schedule = "forward"};
     const char *text = "{\"faults\":[{\"op\":\"ffn_reduce\",\"variant\":\"stale_peer\",\"rate\":0.5}]}";
     struct iq_rig_recorded first, second;
-    twins(text, &w, 2, &first);
-    twins(text, &w, 2, &second);
+    twins(text, &w, models[0][2], &first);
+    twins(text, &w, models[0][2], &second);
     iq_rig_same_run("again", &first, &second);
     iq_rig_recorded_close(&first), iq_rig_recorded_close(&second);
 }
@@ -251,7 +252,7 @@ static void armed_in_turns(const char *device, const struct iq_selector *faults,
     c.level = IQ_LEVEL_OPS;
     c.device = device;
     out->log = (struct iq_rig_log){0};
-    iq_rig_open(&out->rig, models[2], &c, set.request, 5, NULL, false);
+    iq_rig_open(&out->rig, models[0][2], &c, set.request, 5, NULL, false);
     out->rig.also = iq_rig_log_sink(&out->log);
     for (int step = 0; more; step++) {
         if (step % 2 == 0) iq_engine_arm(out->rig.engine, step % 4 ? NULL : faults);
@@ -285,11 +286,11 @@ int main(void)
         const TTest *test;
         int end;
     } cases[] = {{"every-call", every_call_struck, ENTRIES},
-                 {"rows", rows_at_half_rate, ENTRIES},
-                 {"captured-calls", calls_at_half_rate_in_captured_graphs, ENTRIES},
-                 {"captured-rows", rows_at_half_rate_in_captured_graphs, ENTRIES},
-                 {"captured-batch", from_a_batch_size_on_in_captured_graphs, ENTRIES},
-                 {"workaround", with_a_workaround_at_some_batch_sizes, ENTRIES},
+                 {"rows", rows_at_half_rate, DENSE},
+                 {"captured-calls", calls_at_half_rate_in_captured_graphs, DENSE},
+                 {"captured-rows", rows_at_half_rate_in_captured_graphs, DENSE},
+                 {"captured-batch", from_a_batch_size_on_in_captured_graphs, DENSE},
+                 {"workaround", with_a_workaround_at_some_batch_sizes, DENSE},
                  {"several", several_faults_at_once, 2 * (int)(sizeof crowds / sizeof *crowds)},
                  {"again", armed_again_it_remembers_nothing, 1},
                  {"in-turns", armed_and_disarmed_between_steps, 2}};

@@ -16,7 +16,7 @@ static void open_all(void)
 {
     models_open();
     set = iq_rig_set_make(
-        11, &(struct iq_rig_shape){REQUESTS, models[1]->config.vocab, LONGEST, ANSWER, STEM, false});
+        11, &(struct iq_rig_shape){REQUESTS, models[0][1]->config.vocab, LONGEST, ANSWER, STEM, false});
 }
 
 /* ---- one fault, armed ---- */
@@ -60,16 +60,17 @@ static struct iq_engine_config config(void)
     return c;
 }
 
-static void run(struct iq_rig *g, uint32_t tp, const struct iq_selector *faults,
+static void run(struct iq_rig *g, const struct iq_model *m, const struct iq_selector *faults,
                 const struct iq_engine_config *c)
 {
-    iq_rig_run(g, models[tp], c, set.request, set.n, faults, false);
+    iq_rig_run(g, m, c, set.request, set.n, faults, false);
 }
 
-static uint32_t differing(uint32_t tp, const struct iq_engine_config *c, const struct iq_rig *subject)
+static uint32_t differing(const struct iq_model *m, const struct iq_engine_config *c,
+                          const struct iq_rig *subject)
 {
     struct iq_rig golden;
-    run(&golden, tp, NULL, c);
+    run(&golden, m, NULL, c);
     uint32_t n = iq_rig_differing(&golden, subject);
     iq_rig_close(&golden);
     return n;
@@ -80,8 +81,8 @@ static void unharmed(const struct entry *e, const char *more, const struct iq_en
     struct armed a;
     struct iq_rig g;
     arm(&a, fault_text(e, e->op, more));
-    run(&g, e->tp, &a.selector, c);
-    ck_assert_msg(differing(e->tp, c, &g) == 0, "%s%s changed a chain", e->family, more);
+    run(&g, model_of(e), &a.selector, c);
+    ck_assert_msg(differing(model_of(e), c, &g) == 0, "%s%s changed a chain", e->family, more);
     ck_assert_msg((may_fire || g.seen.fired == 0) && g.seen.changed == 0, "%s%s: %u fired, %u rows changed",
                   e->family, more, g.seen.fired, g.seen.changed);
     iq_rig_close(&g);
@@ -104,8 +105,8 @@ START_TEST(a_fault_that_strikes_changes_chains)
     struct armed a;
     struct iq_rig g;
     arm(&a, fault_text(e, e->op, ""));
-    run(&g, e->tp, &a.selector, &c);
-    uint32_t n = differing(e->tp, &c, &g);
+    run(&g, model_of(e), &a.selector, &c);
+    uint32_t n = differing(model_of(e), &c, &g);
     ck_assert_msg(g.seen.fired > 0 && g.seen.changed > 0 && n > 0,
                   "%s: %u fired, %u rows changed, %u of %u differ", e->family, g.seen.fired, g.seen.changed,
                   n, set.n);
@@ -122,7 +123,7 @@ START_TEST(a_batch_trigger_strikes_in_those_steps_only)
     struct iq_rig g;
     uint32_t in = 0, out = 0;
     arm(&a, fault_text(e, e->op, ",\"when\":{\"batch\":[2,3]}"));
-    run(&g, e->tp, &a.selector, &c);
+    run(&g, model_of(e), &a.selector, &c);
     for (uint32_t b = 0; b < 64; b++) *(b == 2 || b == 3 ? &in : &out) += g.seen.batches_fired[b];
     ck_assert_msg(in > 0 && out == 0, "%s: fired %u times at batch 2 and 3, %u times elsewhere", e->family,
                   in, out);
@@ -138,11 +139,11 @@ START_TEST(a_half_rate_strikes_some_rows_and_repeats)
     struct armed a;
     struct iq_rig g, all, again;
     arm(&a, fault_text(e, e->op, ""));
-    run(&all, e->tp, &a.selector, &c);
+    run(&all, model_of(e), &a.selector, &c);
     disarm(&a);
     arm(&a, fault_text(e, e->op, ",\"rate\":0.5,\"per\":\"row\""));
-    run(&g, e->tp, &a.selector, &c);
-    run(&again, e->tp, &a.selector, &c);
+    run(&g, model_of(e), &a.selector, &c);
+    run(&again, model_of(e), &a.selector, &c);
     ck_assert_msg(g.seen.rows > 0 && g.seen.rows < all.seen.rows, "%s: %u of %u rows", e->family, g.seen.rows,
                   all.seen.rows);
     ck_assert_uint_eq(iq_rig_differing(&g, &again), 0);
@@ -195,9 +196,9 @@ START_TEST(a_foreign_block_needs_a_hit)
     struct armed a;
     struct iq_rig g;
     arm(&a, fault_text(entry("K10"), "prefix", ""));
-    run(&g, 1, &a.selector, &c);
+    run(&g, models[0][1], &a.selector, &c);
     ck_assert_uint_eq(iq_engine_stats(g.engine)->hits, 0);
-    ck_assert_uint_eq(differing(1, &c, &g), 0);
+    ck_assert_uint_eq(differing(models[0][1], &c, &g), 0);
     iq_rig_close(&g);
     disarm(&a);
     c = config();
@@ -205,7 +206,7 @@ START_TEST(a_foreign_block_needs_a_hit)
     for (uint32_t i = 0; i < set.n; i++) { /* each prompt beside none that shares its head */
         const struct iq_request one = set.request[i];
         arm(&a, fault_text(entry("K10"), "prefix", ""));
-        iq_rig_run(&g, models[1], &c, &one, 1, &a.selector, false);
+        iq_rig_run(&g, models[0][1], &c, &one, 1, &a.selector, false);
         ck_assert_uint_eq(g.seen.changed, 0);
         iq_rig_close(&g);
         disarm(&a);
@@ -221,8 +222,8 @@ START_TEST(a_foreign_block_harms_only_requests_with_a_hit)
     char why[256];
     uint32_t harmed = 0;
     arm(&a, fault_text(entry("K10"), "prefix", ""));
-    run(&g, 1, &a.selector, &c);
-    run(&golden, 1, NULL, &c);
+    run(&g, models[0][1], &a.selector, &c);
+    run(&golden, models[0][1], NULL, &c);
     for (uint32_t i = 0; i < set.n; i++) {
         bool same = iq_rig_same(&golden, i, &g, i, why);
         harmed += !same;
@@ -256,9 +257,9 @@ START_TEST(a_workaround_behind_the_fault_hides_it)
     ck_assert_ptr_nonnull(iq_variant_find(kind->name, "reference"));
     ck_assert_int_eq(iq_faultset_open(faults, 2, 3, &armed, &err), IQ_OK);
     iq_faultset_selector(armed, &selector);
-    run(&g, e->tp, &selector, &c);
+    run(&g, model_of(e), &selector, &c);
     ck_assert_uint_eq(g.seen.fired, 0);
-    ck_assert_uint_eq(differing(e->tp, &c, &g), 0);
+    ck_assert_uint_eq(differing(model_of(e), &c, &g), 0);
     iq_rig_close(&g);
     iq_faultset_close(armed);
     iq_fault_free(&faults[0]), iq_fault_free(&faults[1]);
@@ -267,23 +268,25 @@ END_TEST
 
 /* ---- through the store and the comparator ---- */
 
-static void manifest(const struct iq_rig *g, uint32_t tp, const char *plan, char *out, size_t size)
+static void manifest(const struct iq_rig *g, const struct iq_model *m, const char *plan, char *out,
+                     size_t size)
 {
-    const struct iq_model_config *c = &models[tp]->config;
-    char contract[IQ_DIGEST_HEX], packed[IQ_DIGEST_HEX];
+    const struct iq_model_config *c = &m->config;
+    char contract[IQ_DIGEST_HEX], packed[IQ_DIGEST_HEX], experts[32] = "";
+    if (c->experts) snprintf(experts, sizeof experts, "\"experts\":%u,", c->experts);
     iq_digest_hex(iq_engine_contract(g->engine), contract);
-    iq_digest_hex(models[tp]->packed_digest, packed);
+    iq_digest_hex(m->packed_digest, packed);
     snprintf(out, size,
              "{\"contract\":\"%s\",\"model\":{\"sha256\":\"%s\",\"packed\":\"%s\",\"layout\":%u,\"hidden\":%"
-             "u,\"ffn\":%u,"
+             "u,\"ffn\":%u,%s"
              "\"heads\":%u,\"kv_heads\":%u,\"head_dim\":%u,\"vocab\":%u,\"weights\":\"F32\"},\"engine\":{"
              "\"tp\":%u}%s%s%s}",
-             contract, models[tp]->sha256, packed, tp, (unsigned)c->hidden, (unsigned)c->ffn,
-             (unsigned)c->heads, (unsigned)c->kv_heads, (unsigned)c->head_dim, (unsigned)c->vocab, tp,
+             contract, m->sha256, packed, m->tp, (unsigned)c->hidden, (unsigned)c->ffn, experts,
+             (unsigned)c->heads, (unsigned)c->kv_heads, (unsigned)c->head_dim, (unsigned)c->vocab, m->tp,
              plan ? ",\"plan\":{\"faults\":[" : "", plan ? plan : "", plan ? "]}" : "");
 }
 
-static void record(struct iq_store *store, const char *name, uint32_t tp, const char *plan,
+static void record(struct iq_store *store, const char *name, const struct iq_model *m, const char *plan,
                    const struct iq_selector *faults)
 {
     struct iq_err err = {0};
@@ -292,8 +295,8 @@ static void record(struct iq_store *store, const char *name, uint32_t tp, const 
     struct iq_engine_config c = config();
     char text[2048];
     c.level = IQ_LEVEL_OPS;
-    iq_rig_open(&g, models[tp], &c, set.request, set.n, faults, false);
-    manifest(&g, tp, plan, text, sizeof text);
+    iq_rig_open(&g, m, &c, set.request, set.n, faults, false);
+    manifest(&g, m, plan, text, sizeof text);
     struct iq_write_spec spec = {
         .manifest = text, .level = IQ_LEVEL_OPS, .mode = IQ_WRITE_TRIAL, .name = name, .replace = true};
     spec.nodes = iq_engine_nodes(g.engine, &spec.n_nodes);
@@ -331,9 +334,9 @@ static struct iq_finding *recorded_finding(const struct entry *e, const char *mo
     char plan[512];
     ck_assert_msg(iq_store_open(iq_scratch("store"), &create, &store, &err) == IQ_OK, "%s", err.text);
     snprintf(plan, sizeof plan, "%s", fault_text(e, e->op, more));
-    record(store, "golden", e->tp, NULL, NULL);
+    record(store, "golden", model_of(e), NULL, NULL);
     arm(&a, plan);
-    record(store, "subject", e->tp, plan, &a.selector);
+    record(store, "subject", model_of(e), plan, &a.selector);
     disarm(&a);
     ck_assert_msg(iq_store_verify(store, &tally, &err) == IQ_OK, "%s: %s", e->family, err.text);
     struct iq_finding *f = compare(store);

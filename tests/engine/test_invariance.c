@@ -22,7 +22,7 @@ enum { REQUESTS = 36, LONGEST = 56, ANSWER = 10, STEM = 54 };
 /* What a trial may turn, beyond the engine's configuration. */
 struct trial {
     struct iq_engine_config config;
-    uint32_t tp;
+    const struct iq_model *model; /* NULL: of one rank */
     bool watch, reversed;
     uint32_t first, n; /* which requests take part */
     uint64_t arrivals; /* mean distance in virtual us; 0: all at once */
@@ -30,7 +30,8 @@ struct trial {
 };
 
 static struct iq_rig_set set;
-static struct iq_model *models[4]; /* by index in tp; [0]: tp 1 */
+static struct iq_model *models[16]; /* every pair of sizes; [0]: one rank */
+static int n_models;
 static const struct iq_small *small;
 static struct iq_rig golden;
 static char why[256];
@@ -41,8 +42,11 @@ static void open_small(int index)
 {
     small = &iq_small[index];
     const char *path = iq_small_write(small);
-    models[0] = iq_rig_model(path, 1);
-    for (int i = 0; i < 3 && small->tp[i]; i++) models[i + 1] = iq_rig_model(path, small->tp[i]);
+    n_models = 0;
+    for (int i = 0; !i || (i < 4 && small->tp[i - 1]); i++)
+        for (int k = 0; !k || (k < 4 && small->expert_parallel[k - 1]); k++)
+            models[n_models++] =
+                iq_rig_model_experts(path, i ? small->tp[i - 1] : 1, k ? small->expert_parallel[k - 1] : 1);
     set = iq_rig_set_make(iq_rig_seed() + (uint64_t)index,
                           &(struct iq_rig_shape){REQUESTS, small->spec.vocab, LONGEST, ANSWER, STEM, true});
     struct iq_engine_config c = IQ_ENGINE_CONFIG;
@@ -57,7 +61,7 @@ static void close_small(void)
 {
     iq_rig_close(&golden);
     iq_rig_set_free(&set);
-    for (int i = 0; i < 4; i++) iq_model_close(models[i]), models[i] = NULL;
+    for (int i = 0; i < n_models; i++) iq_model_close(models[i]);
 }
 
 static uint32_t most_blocks(const struct iq_request *r, uint32_t n)
@@ -73,9 +77,6 @@ static void run_trial(const struct trial *t, const char *what, struct iq_rig *g)
 {
     struct iq_request *r = calloc(t->n, sizeof *r);
     struct iq_engine_config c = t->config;
-    const struct iq_model *m = models[0];
-    for (int i = 0; i < 4; i++)
-        if (models[i] && models[i]->tp == t->tp) m = models[i];
     uint64_t clock = 0;
     for (uint32_t i = 0; i < t->n; i++) {
         r[i] = set.request[t->first + (t->reversed ? t->n - 1 - i : i)];
@@ -84,7 +85,7 @@ static void run_trial(const struct trial *t, const char *what, struct iq_rig *g)
     }
     c.act = small->act;
     if (t->tight) c.kv_blocks = most_blocks(r, t->n) + t->tight - 1;
-    iq_rig_run(g, m, &c, r, t->n, NULL, t->watch);
+    iq_rig_run(g, t->model ? t->model : models[0], &c, r, t->n, NULL, t->watch);
     for (uint32_t i = 0; i < t->n; i++)
         ck_assert_msg(iq_rig_same(&golden, r[i].index, g, i, why), "%s: %s: request %u: %s", small->name,
                       what, r[i].index, why);
@@ -93,7 +94,7 @@ static void run_trial(const struct trial *t, const char *what, struct iq_rig *g)
 
 static struct trial plain(void)
 {
-    struct trial t = {.config = IQ_ENGINE_CONFIG, .tp = 1, .watch = true, .n = REQUESTS};
+    struct trial t = {.config = IQ_ENGINE_CONFIG, .watch = true, .n = REQUESTS};
     t.config.prefix_cache = false;
     return t;
 }
@@ -208,18 +209,19 @@ START_TEST(levels_captured_padding_and_arrivals)
 }
 END_TEST
 
-START_TEST(tensor_parallel_sizes)
+START_TEST(tensor_and_expert_parallel_sizes)
 {
     open_small(_i);
-    for (int k = 0; k < 3 && small->tp[k]; k++)
+    for (int k = 1; k < n_models; k++)
         for (int level = 0; level < 2; level++) {
+            if (n_models > 4 && level != k % 2) continue; /* sixteen pairs: one way each */
             struct iq_rig g;
             struct trial t = plain();
-            t.tp = small->tp[k];
+            t.model = models[k];
             t.config.level = level ? IQ_LEVEL_OPS : IQ_LEVEL_CHAIN;
             t.config.threads = 1 + (uint32_t)level;
-            run_trial(&t, "tensor parallel", &g);
-            ck_assert_uint_eq(models[k + 1]->tp, small->tp[k]);
+            run_trial(&t, "ranks", &g);
+            ck_assert_uint_gt(models[k]->tp * models[k]->expert_parallel, 1);
             iq_rig_close(&g);
         }
     close_small();
@@ -257,8 +259,8 @@ static struct trial mixed(uint64_t seed)
     at++;
     t.first = iq_rig_draw(seed, at++) % (REQUESTS / 2);
     t.n = 1 + iq_rig_draw(seed, at++) % (REQUESTS - t.first);
-    uint32_t rank = iq_rig_draw(seed, at++) % 4;
-    if (rank && models[rank]) t.tp = models[rank]->tp;
+    uint64_t ranks = iq_rig_draw(seed, at++) % (2 * (uint64_t)n_models);
+    if (ranks < (uint64_t)n_models) t.model = models[ranks];
     return t;
 }
 
@@ -277,7 +279,7 @@ START_TEST(any_mixture)
         run_trial(&t, what, &g);
         preempted += preemptions(&g) > 0;
         hit += hits(&g) > 0;
-        sharded += t.tp > 1;
+        sharded += t.model && t.model != models[0];
         padded += g.seen.padded > 0;
         full += g.seen.batch == t.config.batch;
         iq_rig_close(&g);
@@ -300,10 +302,10 @@ int main(void)
         const char *name;
         const TTest *test;
     } factors[] = {
-        {"batch", batches_of_any_size_and_order},  {"chunk", prompts_whole_or_in_chunks},
-        {"prefix", prefixes_found_or_computed},    {"preempt", preempted_or_not},
-        {"threads", threads_and_instruction_sets}, {"levels", levels_captured_padding_and_arrivals},
-        {"ranks", tensor_parallel_sizes},          {"mixed", any_mixture}};
+        {"batch", batches_of_any_size_and_order},    {"chunk", prompts_whole_or_in_chunks},
+        {"prefix", prefixes_found_or_computed},      {"preempt", preempted_or_not},
+        {"threads", threads_and_instruction_sets},   {"levels", levels_captured_padding_and_arrivals},
+        {"ranks", tensor_and_expert_parallel_sizes}, {"mixed", any_mixture}};
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
         TCase *c = tcase_create(factors[i].name);
         tcase_set_timeout(c, 300);

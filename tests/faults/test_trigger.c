@@ -323,7 +323,7 @@ END_TEST
 START_TEST(an_op_that_the_trigger_excludes_can_never_be_struck)
 {
     struct iq_when *t = must("{\"op\":[\"topk\",\"down\"],\"batch\":1}");
-    for (unsigned op = 0; op < IQ_OPS; op++)
+    for (unsigned op = 0; op < IQ_ALL_OPS; op++)
         ck_assert_int_eq(iq_trigger_may(t, (enum iq_op_id)op), op == IQ_OP_TOPK || op == IQ_OP_DOWN);
     iq_trigger_free(t);
     t = must("{\"op\":{\"not\":\"topk\"}}");

@@ -89,6 +89,10 @@ static const struct {
     {"all_reduce", "stale_peer", "{\"fraction\":0}", REDUCE(96, 12, 4), IDENTICAL},
     {"all_reduce", "stale_peer", "{\"peer\":4}", REDUCE(96, 12, 4), IDENTICAL},
     {"all_reduce", "stale_peer", "{}", REDUCE(96, 12, 1), IDENTICAL},
+    {"all_reduce", "ring", "{}", REDUCE(97, 12, 4), WITHIN},
+    {"all_reduce", "ring", "{}", REDUCE(97, 12, 2), IDENTICAL},
+    {"all_reduce", "backwards", "{}", REDUCE(97, 12, 4), WITHIN},
+    {"all_reduce", "backwards", "{}", REDUCE(97, 12, 2), IDENTICAL},
 };
 
 static struct iq_vitro_report trial(const char *op, const char *variant, const char *params,

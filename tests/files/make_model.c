@@ -24,8 +24,9 @@ struct iq_test_spec iq_test_spec_default(void)
 }
 
 struct plan {
-    char hf[96], gguf[64]; /* names */
-    uint32_t rows, cols;   /* rows 1: a vector */
+    char hf[96], gguf[64]; /* names; in those of a stack a star stands for the expert */
+    uint32_t rows, cols;   /* rows 1: a vector; of all matrices of a stack */
+    uint32_t stack;        /* matrices in it; 0: it is none */
     uint32_t permute;      /* heads whose rows GGUF's llama kind permutes; 0: none */
     float mean, deviation;
     enum iq_format format;
@@ -59,9 +60,42 @@ static void add(struct writer *w, const char *hf, const char *gguf, int layer, u
     bool vocab = !strcmp(hf, "lm_head.weight") || strstr(hf, "embed_tokens");
     p->format = w->s->hf || !p->vector ? w->s->format : IQ_F32;
     if (!w->s->hf && vocab && w->s->embed != IQ_FORMAT_NONE) p->format = w->s->embed;
-    bool neighbours = !strcmp(w->s->arch, "llama") || !strcmp(w->s->arch, "mistral");
+    bool neighbours = strncmp(w->s->arch, "qwen", 4);
     if (!w->s->hf && neighbours && strstr(hf, "q_proj")) p->permute = w->s->heads;
     if (!w->s->hf && neighbours && strstr(hf, "k_proj")) p->permute = w->s->kv_heads;
+}
+
+static bool is_mixtral(const struct iq_test_spec *s) { return !strcmp(s->arch, "mixtral"); }
+
+/* Folders have a tensor for each expert, GGUF files (but old ones) one for all of them. */
+static void list_experts(struct writer *w, int l, float h, float f)
+{
+    const struct iq_test_spec *s = w->s;
+    const struct {
+        const char *mixtral, *qwen, *gguf;
+        uint32_t rows, cols;
+        float deviation;
+    } roles[] = {{"w1", "gate_proj", "ffn_gate", s->ffn, s->hidden, h},
+                 {"w3", "up_proj", "ffn_up", s->ffn, s->hidden, h},
+                 {"w2", "down_proj", "ffn_down", s->hidden, s->ffn, f}};
+    const char *block = is_mixtral(s) ? "block_sparse_moe" : "mlp";
+    char name[64], gguf[64];
+    bool apart = s->hf || s->old_experts;
+    snprintf(name, sizeof name, "%s.gate.weight", block);
+    add(w, name, "ffn_gate_inp.weight", l, s->experts, s->hidden, 0, 2 * h);
+    for (int i = 0; i < 3; i++) {
+        const char *role = is_mixtral(s) ? roles[i].mixtral : roles[i].qwen;
+        for (uint32_t e = 0; apart && e < s->experts; e++) {
+            snprintf(name, sizeof name, "%s.experts.%u.%s.weight", block, e, role);
+            snprintf(gguf, sizeof gguf, "%s.%u.weight", roles[i].gguf, e);
+            add(w, name, gguf, l, roles[i].rows, roles[i].cols, 0, roles[i].deviation);
+        }
+        if (apart) continue;
+        snprintf(name, sizeof name, "%s.experts.*.%s.weight", block, role);
+        snprintf(gguf, sizeof gguf, "%s_exps.weight", roles[i].gguf);
+        add(w, name, gguf, l, s->experts * roles[i].rows, roles[i].cols, 0, roles[i].deviation);
+        w->t[w->n - 1].stack = s->experts;
+    }
 }
 
 static void list_tensors(struct writer *w)
@@ -69,7 +103,7 @@ static void list_tensors(struct writer *w)
     const struct iq_test_spec *s = w->s;
     uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     float h = 1 / sqrtf((float)s->hidden), a = 1 / sqrtf((float)q), f = 1 / sqrtf((float)s->ffn);
-    bool bias = !strcmp(s->arch, "qwen2"), norms = !strcmp(s->arch, "qwen3");
+    bool bias = !strcmp(s->arch, "qwen2"), norms = !strncmp(s->arch, "qwen3", 5);
     add(w, "model.embed_tokens.weight", "token_embd.weight", -1, s->vocab, s->hidden, 0, 2 * h);
     for (int l = 0; l < (int)s->layers; l++) {
         add(w, "input_layernorm.weight", "attn_norm.weight", l, 0, s->hidden, 1, 0.1f);
@@ -87,6 +121,10 @@ static void list_tensors(struct writer *w)
         }
         add(w, "self_attn.o_proj.weight", "attn_output.weight", l, s->hidden, q, 0, a);
         add(w, "post_attention_layernorm.weight", "ffn_norm.weight", l, 0, s->hidden, 1, 0.1f);
+        if (s->experts) {
+            list_experts(w, l, h, f);
+            continue;
+        }
         add(w, "mlp.gate_proj.weight", "ffn_gate.weight", l, s->ffn, s->hidden, 0, h);
         add(w, "mlp.up_proj.weight", "ffn_up.weight", l, s->ffn, s->hidden, 0, h);
         add(w, "mlp.down_proj.weight", "ffn_down.weight", l, s->hidden, s->ffn, 0, f);
@@ -104,14 +142,27 @@ static uint32_t source_row(const struct plan *p, uint32_t r)
     return head * d + j / 2 + (j & 1) * (d / 2);
 }
 
+/* The name of the tensor that holds row r in a folder; its row there. */
+static uint32_t name_of_row(const struct plan *p, uint32_t r, char name[112])
+{
+    const char *star = strchr(p->hf, '*');
+    uint32_t rows = p->stack ? p->rows / p->stack : p->rows;
+    if (star)
+        snprintf(name, 112, "%.*s%u%s", (int)(star - p->hf), p->hf, r / rows, star + 1);
+    else
+        snprintf(name, 112, "%s", p->hf);
+    return source_row(p, r) % rows;
+}
+
 static void tensor_data(struct iq_buf *b, const struct plan *p, uint64_t seed)
 {
     float *row = malloc(p->cols * sizeof *row);
     if (!row) abort();
     for (uint32_t r = 0; r < p->rows; r++) {
-        uint64_t base = (uint64_t)source_row(p, r) * p->cols;
+        char name[112];
+        uint64_t base = (uint64_t)name_of_row(p, r, name) * p->cols;
         for (uint32_t c = 0; c < p->cols; c++)
-            row[c] = iq_test_weight(seed, p->hf, base + c, p->mean, p->deviation);
+            row[c] = iq_test_weight(seed, name, base + c, p->mean, p->deviation);
         iq_test_encode(b, p->format, row, p->cols);
     }
     free(row);
@@ -137,9 +188,16 @@ static void part(const struct writer *w, uint32_t k, size_t *begin, size_t *end)
 
 /* ---- GGUF ---- */
 
+/* Qwen3-MoE names beside its experts' width one that no layer has. */
+static uint32_t dense_ffn(const struct iq_test_spec *s)
+{
+    return s->experts && !is_mixtral(s) ? s->ffn + 32 : s->ffn;
+}
+
 static uint64_t gguf_keys(struct iq_buf *b, const struct iq_test_spec *s)
 {
-    const char *arch = strcmp(s->arch, "mistral") ? s->arch : "llama";
+    bool llama = is_mixtral(s) || !strcmp(s->arch, "mistral"), moe = s->experts;
+    const char *arch = llama ? "llama" : s->arch;
     char key[80];
     const struct {
         const char *name;
@@ -147,17 +205,21 @@ static uint64_t gguf_keys(struct iq_buf *b, const struct iq_test_spec *s)
     } sizes[] = {{"block_count", s->layers},
                  {"context_length", s->context ? s->context : 512},
                  {"embedding_length", s->hidden},
-                 {"feed_forward_length", s->ffn},
+                 {"feed_forward_length", dense_ffn(s)},
                  {"attention.head_count", s->heads},
                  {"attention.head_count_kv", s->kv_heads},
                  {"attention.key_length", s->head_dim},
                  {"attention.value_length", s->head_dim},
                  {"rope.dimension_count", s->head_dim},
-                 {"vocab_size", s->vocab}};
-    uint64_t keys = 4 + sizeof sizes / sizeof *sizes;
+                 {"vocab_size", s->vocab},
+                 {"expert_count", s->experts},
+                 {"expert_used_count", s->active},
+                 {"expert_feed_forward_length", s->ffn}};
+    size_t n = sizeof sizes / sizeof *sizes - (moe ? 0 : 3);
+    uint64_t keys = 4 + n;
     iq_test_key_text(b, "general.architecture", arch);
     iq_test_key_text(b, "general.name", "a small random model");
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < n; i++) {
         snprintf(key, sizeof key, "%s.%s", arch, sizes[i].name);
         iq_test_key_u32(b, key, sizes[i].value);
     }
@@ -184,9 +246,10 @@ static void gguf_descriptions(struct iq_buf *b, const struct writer *w, size_t b
     for (size_t i = begin; i < end; i++) {
         const struct plan *p = &w->t[i];
         iq_test_put_text(b, p->gguf);
-        iq_test_put_u32(b, p->vector ? 1 : 2);
+        iq_test_put_u32(b, p->vector ? 1 : p->stack ? 3 : 2);
         iq_test_put_u64(b, p->cols);
-        if (!p->vector) iq_test_put_u64(b, p->rows);
+        if (!p->vector) iq_test_put_u64(b, p->stack ? p->rows / p->stack : p->rows);
+        if (p->stack) iq_test_put_u64(b, p->stack);
         iq_test_put_u32(b, types[p->format]);
         iq_test_put_u64(b, offset);
         offset = (offset + tensor_bytes(p) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -292,30 +355,38 @@ static int write_index(const char *folder, const struct writer *w, struct iq_err
 static int write_config(const char *folder, const struct iq_test_spec *s, struct iq_err *err)
 {
     static const struct {
-        const char *arch, *class;
-    } classes[] = {{"llama", "LlamaForCausalLM"},
-                   {"mistral", "MistralForCausalLM"},
-                   {"qwen2", "Qwen2ForCausalLM"},
-                   {"qwen3", "Qwen3ForCausalLM"}};
+        const char *arch, *type, *class;
+    } classes[] = {
+        {"llama", "llama", "LlamaForCausalLM"},       {"mistral", "mistral", "MistralForCausalLM"},
+        {"qwen2", "qwen2", "Qwen2ForCausalLM"},       {"qwen3", "qwen3", "Qwen3ForCausalLM"},
+        {"mixtral", "mixtral", "MixtralForCausalLM"}, {"qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM"}};
     static const char *const dtypes[IQ_FORMATS] = {
         [IQ_F32] = "float32", [IQ_F16] = "float16", [IQ_BF16] = "bfloat16"};
-    const char *class = "?";
+    const char *class = "?", *type = "?";
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        if (!strcmp(classes[i].arch, s->arch)) class = classes[i].class;
+        if (!strcmp(classes[i].arch, s->arch)) class = classes[i].class, type = classes[i].type;
     struct iq_buf b = IQ_BUF(1 << 20);
     iq_buf_printf(
         &b,
         "{\"architectures\":[\"%s\"],\"model_type\":\"%s\",\"hidden_act\":\"silu\",\"torch_dtype\":\"%s\",\n",
-        class, s->arch, dtypes[s->format]);
+        class, type, dtypes[s->format]);
     iq_buf_printf(
         &b,
         "\"num_hidden_layers\":%u,\"hidden_size\":%u,\"intermediate_size\":%u,\"num_attention_heads\":%u,\n",
-        s->layers, s->hidden, s->ffn, s->heads);
+        s->layers, s->hidden, dense_ffn(s), s->heads);
     iq_buf_printf(
         &b, "\"num_key_value_heads\":%u,\"head_dim\":%u,\"vocab_size\":%u,\"max_position_embeddings\":%u,\n",
         s->kv_heads, s->head_dim, s->vocab, s->context ? s->context : 512);
     iq_buf_printf(&b, "\"rms_norm_eps\":1e-05,\"rope_theta\":%.17g,\"tie_word_embeddings\":%s,\n",
                   s->theta != 0 ? s->theta : 10000, s->tied ? "true" : "false");
+    if (s->experts)
+        iq_buf_printf(&b, "\"%s\":%u,\"num_experts_per_tok\":%u,\n",
+                      is_mixtral(s) ? "num_local_experts" : "num_experts", s->experts, s->active);
+    if (s->experts && !is_mixtral(s))
+        iq_buf_printf(&b,
+                      "\"moe_intermediate_size\":%u,\"norm_topk_prob\":%s,\"decoder_sparse_step\":1,"
+                      "\"mlp_only_layers\":[],\n",
+                      s->ffn, s->plain_weights ? "false" : "true");
     iq_buf_printf(&b, "\"bos_token_id\":1,\"eos_token_id\":2%s%s%s}\n",
                   s->rope_scaling ? ",\"rope_scaling\":" : "", s->rope_scaling ? s->rope_scaling : "",
                   s->extra ? s->extra : "");

@@ -17,12 +17,16 @@
 #include <stdint.h>
 
 struct iq_test_spec {
-    /* "llama", "mistral" (in GGUF: llama), "qwen2" (q, k, v biases), "qwen3" (q, k norms) */
+    /* "llama", "mistral" (in GGUF: llama), "qwen2" (q, k, v biases), "qwen3" (q, k norms), and with experts "mixtral" (in
+     * GGUF: llama) and "qwen3moe" (q, k norms) */
     const char *arch;
     bool hf;               /* a folder, else one .gguf file */
     enum iq_format format; /* of matrices; HF: F32, F16 or BF16. GGUF keeps norms and biases in F32 */
     enum iq_format embed;  /* of the embedding and head in GGUF; IQ_FORMAT_NONE: as `format` */
     uint32_t layers, hidden, ffn, heads, kv_heads, head_dim, vocab;
+    uint32_t experts, active; /* 0: dense; else ffn is an expert's */
+    bool plain_weights;       /* HF, qwen3moe: norm_topk_prob is false */
+    bool old_experts;         /* GGUF: each expert in tensors of its own, as old converters wrote them */
     uint32_t context;         /* 0: 512 */
     bool tied;                /* no head tensor, and the tie flag in config.json */
     uint32_t shards;          /* 0 or 1: one file; else a split set or an index with shards */

@@ -6,13 +6,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char usage[] = "usage: make_model PATH [KEY=VALUE ...]\n"
-                            "Writes a random model: a GGUF file where PATH ends in .gguf (with shards=3: "
-                            "M-00001-of-00003.gguf and so on\n"
-                            "for M.gguf), else a Hugging Face folder. Keys: seed (1), arch (llama, mistral, "
-                            "qwen2, qwen3), format (F32, F16, BF16,\n"
-                            "Q8_0, Q4_0, Q4_1), layers, hidden, ffn, heads, kv_heads, head_dim, vocab, "
-                            "context, tied (0, 1), shards.\n";
+static const char usage[] =
+    "usage: make_model PATH [KEY=VALUE ...]\n"
+    "Writes a random model: a GGUF file where PATH ends in .gguf (with shards=3: "
+    "M-00001-of-00003.gguf and so on\n"
+    "for M.gguf), else a Hugging Face folder. Keys: seed (1), arch (llama, mistral, "
+    "qwen2, qwen3, mixtral, qwen3moe),\n"
+    "format (F32, F16, BF16, Q8_0, Q4_0, Q4_1), layers, hidden, ffn, heads, kv_heads, "
+    "head_dim, vocab, context,\n"
+    "experts, active, tied (0, 1), shards.\n";
 
 static int fail(const char *what)
 {
@@ -35,9 +37,10 @@ static int set(struct iq_test_spec *s, uint64_t *seed, const char *key, const ch
     const struct {
         const char *key;
         uint32_t *field;
-    } numbers[] = {{"layers", &s->layers}, {"hidden", &s->hidden},     {"ffn", &s->ffn},
-                   {"heads", &s->heads},   {"kv_heads", &s->kv_heads}, {"head_dim", &s->head_dim},
-                   {"vocab", &s->vocab},   {"context", &s->context},   {"shards", &s->shards}};
+    } numbers[] = {{"layers", &s->layers},   {"hidden", &s->hidden},     {"ffn", &s->ffn},
+                   {"heads", &s->heads},     {"kv_heads", &s->kv_heads}, {"head_dim", &s->head_dim},
+                   {"vocab", &s->vocab},     {"context", &s->context},   {"shards", &s->shards},
+                   {"experts", &s->experts}, {"active", &s->active}};
     if (!strcmp(key, "arch")) return s->arch = value, 0;
     if (!strcmp(key, "format")) return find_format(value, &s->format);
     if (!strcmp(key, "seed")) return *seed = strtoull(value, NULL, 10), 0;

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "tests/files/opening.h"
 #include "tests/files/scratch.h"
 
@@ -18,6 +19,16 @@ const char *iq_hf_with(const char *arch, const char *scaling, const char *extra)
     struct iq_test_spec s = iq_test_spec_default();
     s.arch = arch, s.hf = true, s.rope_scaling = scaling, s.extra = extra, s.no_tokenizer = true;
     return iq_written(&s);
+}
+
+void iq_poke_u32(const char *key, uint32_t value)
+{
+    size_t n;
+    char *bytes = iq_slurp(iq_scratch("m.gguf"), &n), *at = memmem(bytes, n, key, strlen(key));
+    ck_assert_ptr_nonnull(at);
+    memcpy(at + strlen(key) + 4, &value, sizeof value);
+    iq_spill(iq_scratch("m.gguf"), bytes, n);
+    free(bytes);
 }
 
 struct iq_model_file *iq_take_file(const char *path)

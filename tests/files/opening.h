@@ -10,6 +10,9 @@ const char *iq_written(const struct iq_test_spec *);
 /* A Hugging Face folder with these members of config.json (NULL: none). */
 const char *iq_hf_with(const char *arch, const char *scaling, const char *extra);
 
+/* Writes over the number of a key of m.gguf. */
+void iq_poke_u32(const char *key, uint32_t value);
+
 /* Opens, or stops the test. */
 struct iq_model_file *iq_take_file(const char *path);
 /* Opening must fail with this status and leave NULL; the sentence must hold both parts ("": any). */

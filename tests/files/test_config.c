@@ -10,10 +10,30 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const archs[] = {"llama", "mistral", "qwen2", "qwen3"};
+static const char *const archs[] = {"llama", "mistral", "qwen2", "qwen3", "mixtral", "qwen3moe"};
+
+static bool is(int arch, const char *name) { return !strcmp(archs[arch], name); }
+
+/* Each its own tensor in a folder, one stack in GGUF. */
+static void experts_resolved(const struct iq_layer_tensors *t, bool hf)
+{
+    ck_assert(!t->gate && !t->up && !t->down);
+    ck_assert(t->router->dim[0] == 4 && t->router->dim[1] == 64);
+    for (int e = 0; e < 4; e++) {
+        const struct iq_tensor *gate = t->expert[e].gate, *up = t->expert[e].up, *down = t->expert[e].down;
+        const uint64_t *g = gate->dim + !hf, *d = down->dim + !hf;
+        ck_assert(gate->rank == (hf ? 2 : 3) && g[0] == 160 && g[1] == 64 && d[0] == 64 && d[1] == 160);
+        ck_assert(gate != up && up != down && (gate == t->expert[0].gate) == (!hf || !e));
+        ck_assert(hf ? strstr(gate->name, (const char[]){'.', (char)('0' + e), '.', 0}) != NULL
+                     : gate->dim[0] == 4);
+    }
+}
 
 START_TEST(each_architecture_resolves_from_each_source_and_format)
 {
+    bool mixtral = is(_i, "mixtral"), experts = mixtral || is(_i, "qwen3moe"), bias = is(_i, "qwen2");
+    bool norms = is(_i, "qwen3") || is(_i, "qwen3moe"), qwen = bias || norms;
+    bool llama = mixtral || is(_i, "mistral"); /* in GGUF */
     for (int f = 0; f < IQ_FORMATS; f++)
         for (int hf = 0; hf < 2; hf++)
             for (int tied = 0; tied < 2; tied++) {
@@ -21,24 +41,27 @@ START_TEST(each_architecture_resolves_from_each_source_and_format)
                 s.arch = archs[_i], s.hf = hf, s.tied = tied, s.format = f,
                 s.embed = hf ? IQ_FORMAT_NONE : IQ_Q8_0;
                 s.vocab = 300, s.layers = 3, s.head_dim = 32, s.theta = 500000;
+                if (experts) s.experts = 4, s.active = 2;
                 if (hf && f > IQ_BF16) continue;
                 struct iq_opened o = iq_take_model(iq_written(&s));
-                ck_assert_str_eq(iq_arch_name(o.c.arch), !hf && _i == 1 ? "llama" : archs[_i]);
+                ck_assert_str_eq(iq_arch_name(o.c.arch), !hf && llama ? "llama" : archs[_i]);
                 ck_assert(o.c.layers == 3 && o.c.hidden == 64 && o.c.ffn == 160 && o.c.heads == 4 &&
                           o.c.kv_heads == 2);
                 ck_assert(o.c.head_dim == 32 && o.c.vocab == 300 && o.c.context == 512 &&
                           o.c.rope.theta == 500000);
                 ck_assert((float)o.c.norm_eps == 1e-5f && o.c.bos == 1 && o.c.stops == 1 && o.c.stop[0] == 2);
                 ck_assert(o.c.tied == tied && (o.t.head == o.t.embed) == tied);
-                ck_assert(o.c.qkv_bias == (_i == 2) && o.c.qk_norm == (_i == 3));
-                ck_assert(o.c.rope.pairing == (hf || _i >= 2 ? IQ_PAIR_HALVES : IQ_PAIR_NEIGHBOURS));
+                ck_assert(o.c.qkv_bias == bias && o.c.qk_norm == norms);
+                ck_assert(o.c.experts == s.experts && o.c.active == s.active && o.c.renormalise == experts);
+                ck_assert(o.c.rope.pairing == (hf || qwen ? IQ_PAIR_HALVES : IQ_PAIR_NEIGHBOURS));
                 ck_assert(o.c.rope.kind == IQ_ROPE_NONE && o.c.rope.factor == 1);
                 for (int l = 0; l < 3; l++) {
                     const struct iq_layer_tensors *t = &o.t.layer[l];
-                    ck_assert(t->attn_norm && t->q && t->k && t->v && t->o && t->ffn_norm && t->gate &&
-                              t->up && t->down);
-                    ck_assert(!t->q_bias == (_i != 2) && !t->k_bias == (_i != 2) && !t->v_bias == (_i != 2));
-                    ck_assert(!t->q_norm == (_i != 3) && !t->k_norm == (_i != 3));
+                    ck_assert(t->attn_norm && t->q && t->k && t->v && t->o && t->ffn_norm);
+                    if (experts) experts_resolved(t, hf);
+                    ck_assert(experts || (t->gate && t->up && t->down && !t->router && !t->expert));
+                    ck_assert(!t->q_bias == !bias && !t->k_bias == !bias && !t->v_bias == !bias);
+                    ck_assert(!t->q_norm == !norms && !t->k_norm == !norms);
                     ck_assert(t->q->format == (enum iq_format)f && t->q->dim[0] == 128 &&
                               t->o->dim[1] == 128);
                 }
@@ -142,7 +165,7 @@ static const struct {
     const char *says;
 } bad_configs[] = {
     {"\"model_type\":\"llama\"", "\"model_type\":\"gpt2\"", IQ_UNSUPPORTED,
-     "\"gpt2\", expected llama, mistral, qwen2 or qwen3"},
+     "\"gpt2\", expected llama, mistral, qwen2, qwen3, mixtral or qwen3moe"},
     {"\"model_type\":\"llama\",", "", IQ_FORMAT, "`model_type` is missing"},
     {"LlamaForCausalLM", "LlamaForSequenceClassification", IQ_UNSUPPORTED,
      "expected a causal language model"},
@@ -187,16 +210,6 @@ START_TEST(a_config_that_cannot_be_honoured_is_refused_by_field)
 }
 END_TEST
 
-static void poke_u32(const char *key, uint32_t value)
-{
-    size_t n;
-    char *bytes = iq_slurp(iq_scratch("m.gguf"), &n), *at = memmem(bytes, n, key, strlen(key));
-    ck_assert_ptr_nonnull(at);
-    memcpy(at + strlen(key) + 4, &value, sizeof value);
-    iq_spill(iq_scratch("m.gguf"), bytes, n);
-    free(bytes);
-}
-
 static const struct {
     const char *key;
     uint32_t value;
@@ -223,7 +236,7 @@ START_TEST(a_key_that_cannot_be_honoured_is_refused_by_name)
 {
     struct iq_test_spec s = iq_test_spec_default();
     const char *path = iq_written(&s);
-    poke_u32(bad_keys[_i].key, bad_keys[_i].value);
+    iq_poke_u32(bad_keys[_i].key, bad_keys[_i].value);
     iq_refuse_model(path, bad_keys[_i].status, bad_keys[_i].says);
 }
 END_TEST
@@ -311,7 +324,8 @@ int main(void)
     TCase *t = tcase_create("config");
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, iq_scratch_make, iq_scratch_remove);
-    tcase_add_loop_test(t, each_architecture_resolves_from_each_source_and_format, 0, 4);
+    tcase_add_loop_test(t, each_architecture_resolves_from_each_source_and_format, 0,
+                        sizeof archs / sizeof *archs);
     tcase_add_test(t, both_sources_hold_the_same_numbers);
     tcase_add_test(t, weights_at_odd_offsets_are_the_same_weights);
     tcase_add_test(t, the_head_that_is_there_is_used_and_disagreement_is_said);

@@ -21,7 +21,7 @@ static void exercise(const struct iq_fault *f)
     iq_buf_free(&words);
     if (iq_faultset_open(f, 1, 1, &set, NULL)) abort(); /* what was read is in range */
     iq_faultset_selector(set, &sel);
-    for (unsigned op = 0; op < IQ_OPS; op++) sel.may_strike(sel.self, (enum iq_op_id)op);
+    for (unsigned op = 0; op < IQ_ALL_OPS; op++) sel.may_strike(sel.self, (enum iq_op_id)op);
     iq_faultset_close(set);
 }
 

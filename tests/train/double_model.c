@@ -73,6 +73,39 @@ void double_swiglu(size_t rows, size_t n, const double *gate_up, double *y)
         }
 }
 
+void double_route(size_t rows, size_t experts, size_t k, const double *logits, double *weight)
+{
+    for (size_t r = 0; r < rows; r++, logits += experts, weight += experts) {
+        double sum = 0;
+        for (size_t e = 0; e < experts; e++) {
+            size_t above = 0;
+            for (size_t o = 0; o < experts; o++)
+                above += logits[o] > logits[e] || (logits[o] == logits[e] && o < e);
+            weight[e] = above < k ? exp(logits[e]) : 0;
+            sum += weight[e];
+        }
+        for (size_t e = 0; e < experts; e++) weight[e] /= sum;
+    }
+}
+
+double double_balance(size_t rows, size_t unit, size_t experts, size_t k, const double *logits,
+                      const double *weight)
+{
+    double total = 0;
+    for (size_t first = 0; first < rows; first += unit)
+        for (size_t e = 0; e < experts; e++) {
+            double slots = 0, mean = 0;
+            for (size_t r = first; r < first + unit; r++) {
+                double sum = 0;
+                for (size_t o = 0; o < experts; o++) sum += exp(logits[r * experts + o]);
+                mean += exp(logits[r * experts + e]) / sum / (double)unit;
+                slots += weight[r * experts + e] > 0;
+            }
+            total += (double)experts * slots / (double)(k * unit) * mean;
+        }
+    return total / (double)(rows / unit);
+}
+
 double double_loss(size_t rows, size_t vocab, const double *x, const uint32_t *target)
 {
     double loss = 0;
@@ -90,15 +123,44 @@ static void add(size_t n, const double *x, double *y)
     for (size_t i = 0; i < n; i++) y[i] += x[i];
 }
 
+/* The dense feed-forward, or one expert on all rows. room: (rows, 3 ffn). */
+static void feed(const struct iq_train_recipe *c, size_t rows, const double *h, const double *gate_up,
+                 const double *down, double *room, double *y)
+{
+    const size_t d = c->hidden, f = c->ffn;
+    double_linear(rows, 2 * f, d, h, gate_up, room);
+    double_swiglu(rows, f, room, room + rows * 2 * f);
+    double_linear(rows, d, f, room + rows * 2 * f, down, y);
+}
+
+/* x += the experts' on h; returns the weights behind the block's. */
+static const double *experts(const struct iq_train_recipe *c, const double *w, size_t rows, size_t unit,
+                             const double *h, double *room, double *x, double *balance)
+{
+    const size_t d = c->hidden, f = c->ffn, n = c->experts;
+    double *logits = malloc(rows * (2 * n + d) * sizeof *logits), *weight = logits + rows * n,
+           *y = weight + rows * n;
+    const double *gate_up = w + n * d, *down = gate_up + n * 2 * f * d;
+    double_linear(rows, n, d, h, w, logits);
+    double_route(rows, n, c->active, logits, weight);
+    *balance += double_balance(rows, unit, n, c->active, logits, weight);
+    for (size_t e = 0; e < n; e++) {
+        feed(c, rows, h, gate_up + e * 2 * f * d, down + e * d * f, room, y);
+        for (size_t i = 0; i < rows * d; i++) x[i] += weight[i / d * n + e] * y[i];
+    }
+    free(logits);
+    return down + n * d * f;
+}
+
 /* One block on x, in place; returns the weights behind the block's. */
 static const double *block(const struct iq_train_recipe *c, const double *w, size_t rows, size_t unit,
-                           double *x)
+                           double *x, double *balance)
 {
     size_t d = c->hidden, q = (size_t)c->heads * c->head_dim, turned = q + (size_t)c->kv_heads * c->head_dim;
     size_t e = turned + (size_t)c->kv_heads * c->head_dim, f = c->ffn;
     double *h = malloc(rows * (d + 2 * e + q + 3 * f) * sizeof *h), *qkv = h + rows * d,
            *part = qkv + rows * e;
-    double *y = part + rows * e, *gate_up = y + rows * q, *act = gate_up + rows * 2 * f;
+    double *y = part + rows * e, *room = y + rows * q;
     double_norm(rows, d, c->norm_eps, x, w, h);
     w += d;
     double_linear(rows, e, d, h, w, qkv);
@@ -112,19 +174,21 @@ static const double *block(const struct iq_train_recipe *c, const double *w, siz
     add(rows * d, h, x);
     double_norm(rows, d, c->norm_eps, x, w, h);
     w += d;
-    double_linear(rows, 2 * f, d, h, w, gate_up);
-    w += 2 * f * d;
-    double_swiglu(rows, f, gate_up, act);
-    double_linear(rows, d, f, act, w, h);
-    w += d * f;
-    add(rows * d, h, x);
+    if (c->experts) {
+        w = experts(c, w, rows, unit, h, room, x, balance);
+    } else {
+        feed(c, rows, h, w, w + 2 * f * d, room, h);
+        w += 3 * f * d;
+        add(rows * d, h, x);
+    }
     free(h);
     return w;
 }
 
 double double_model_loss(const struct iq_train_recipe *c, const double *weights,
-                         const struct iq_train_batch *b)
+                         const struct iq_train_batch *b, double *balance)
 {
+    *balance = 0;
     size_t rows = (size_t)b->rows * b->length, d = c->hidden, targets = 0;
     double *x = malloc(rows * (2 * d + c->vocab) * sizeof *x), *h = x + rows * d, *logits = h + rows * d;
     uint32_t *target = malloc(rows * sizeof *target);
@@ -135,7 +199,7 @@ double double_model_loss(const struct iq_train_recipe *c, const double *weights,
         target[r] = asked ? b->tokens[r + 1] : IQ_TRAIN_NO_TARGET;
         targets += asked;
     }
-    for (uint32_t i = 0; i < c->layers; i++) w = block(c, w, rows, b->length, x);
+    for (uint32_t i = 0; i < c->layers; i++) w = block(c, w, rows, b->length, x, balance);
     double_norm(rows, d, c->norm_eps, x, w, h);
     double_linear(rows, c->vocab, d, h, c->tied ? weights : w + d, logits);
     double loss = double_loss(rows, c->vocab, logits, target) / (double)targets;

@@ -54,6 +54,17 @@ struct iq_train_recipe rig_recipe(void)
                                     .seed = rig_seed()};
 }
 
+struct iq_train_recipe rig_experts(void)
+{
+    struct iq_train_recipe c = rig_recipe();
+    c.experts = 5;
+    c.active = 2;
+    c.ffn = 19;
+    c.balance = 0.3;
+    c.init_router = 0.2;
+    return c;
+}
+
 struct iq_train_batch rig_batch(struct rig_random *r, const struct iq_train_recipe *c, uint32_t rows,
                                 uint32_t length)
 {

@@ -18,7 +18,8 @@ float rig_float(struct rig_random *); /* -1 to 1 */
 /* n floats in new memory, the caller's; about one in 50 a zero of either sign. */
 float *rig_floats(struct rig_random *, size_t n);
 
-struct iq_train_recipe rig_recipe(void); /* two layers, grouped heads, odd sizes */
+struct iq_train_recipe rig_recipe(void);  /* two layers, grouped heads, odd sizes */
+struct iq_train_recipe rig_experts(void); /* the same with two of five experts */
 /* Random tokens, about a third of them asked for; free both arrays. */
 struct iq_train_batch rig_batch(struct rig_random *, const struct iq_train_recipe *, uint32_t rows,
                                 uint32_t length);

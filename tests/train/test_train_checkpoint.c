@@ -36,7 +36,7 @@ static struct iq_train_recipe small(void)
 
 START_TEST(three_steps_and_three_after_reloading_are_six)
 {
-    struct iq_train_recipe c = small();
+    struct iq_train_recipe c = _i ? rig_experts() : small();
     struct iq_train_options plain = {0}, other = {.threads = 2, .data_parallel = 4, .micro = 2};
     struct iq_digest want = rig_train(&c, plain, 6);
     struct iq_train *t = rig_open(&c, plain);
@@ -215,7 +215,7 @@ int main(void)
     TCase *c = tcase_create("checkpoint");
     tcase_set_timeout(c, 240);
     tcase_add_checked_fixture(c, make_folder, remove_folder);
-    tcase_add_test(c, three_steps_and_three_after_reloading_are_six);
+    tcase_add_loop_test(c, three_steps_and_three_after_reloading_are_six, 0, 2);
     tcase_add_test(c, a_kill_leaves_a_checkpoint_that_loads_and_continues_to_the_bit);
     tcase_add_test(c, a_write_that_fails_is_told_and_leaves_the_last_checkpoint);
     tcase_add_test(c, cut_off_files_are_refused);

@@ -22,6 +22,16 @@ static void copy_vector(float **to, const float *x, size_t n)
     *to += n;
 }
 
+static void copy_experts(float **to, const struct iq_expert_weights *x, uint32_t experts)
+{
+    copy_matrix(to, &x->router);
+    for (uint32_t e = 0; e < experts; e++) {
+        copy_matrix(to, &x->gate[e]);
+        copy_matrix(to, &x->up[e]);
+    }
+    for (uint32_t e = 0; e < experts; e++) copy_matrix(to, &x->down[e]);
+}
+
 /* The engine's weights in the trainer's order. */
 static void copy_weights(float *to, const struct iq_model *m)
 {
@@ -35,6 +45,10 @@ static void copy_weights(float *to, const struct iq_model *m)
         copy_matrix(&to, &l->rank[0].v);
         copy_matrix(&to, &l->rank[0].out[0]);
         copy_vector(&to, l->ffn_norm, d);
+        if (m->config.experts) {
+            copy_experts(&to, &l->experts, m->config.experts);
+            continue;
+        }
         copy_matrix(&to, &l->rank[0].gate);
         copy_matrix(&to, &l->rank[0].up);
         copy_matrix(&to, &l->rank[0].down[0]);
@@ -53,6 +67,8 @@ static struct iq_train *open_twin(const struct iq_model *m, const char *isa)
                                 .kv_heads = c->kv_heads,
                                 .head_dim = c->head_dim,
                                 .ffn = c->ffn,
+                                .experts = c->experts,
+                                .active = c->active,
                                 .length = PROMPT + ANSWER,
                                 .tied = c->tied,
                                 .rope_base = c->rope.theta,
@@ -84,15 +100,12 @@ static void check_logits(struct iq_train *t, const struct iq_output *out, uint32
     free(logits);
 }
 
-static void compare(bool tied, uint32_t head_dim)
+static void compare(struct iq_test_spec spec)
 {
-    struct iq_test_spec spec = iq_test_spec_default();
     struct iq_err err = {0};
     struct iq_rig rig;
     uint32_t prompt[PROMPT];
     spec.hf = true;
-    spec.tied = tied;
-    spec.head_dim = head_dim;
     const char *path = iq_scratch_dir("m");
     ck_assert_msg(iq_test_write_model(path, &spec, 3, &err) == IQ_OK, "%s", err.text);
     struct iq_model *m = iq_rig_model(path, 1);
@@ -118,9 +131,26 @@ static void compare(bool tied, uint32_t head_dim)
     iq_model_close(m);
 }
 
-START_TEST(logits_have_the_engines_bits) { compare(false, 16); }
+START_TEST(logits_have_the_engines_bits) { compare(iq_test_spec_default()); }
 END_TEST
-START_TEST(logits_have_the_engines_bits_where_the_head_is_tied_and_heads_are_24_wide) { compare(true, 24); }
+
+START_TEST(logits_have_the_engines_bits_where_the_head_is_tied_and_heads_are_24_wide)
+{
+    struct iq_test_spec spec = iq_test_spec_default();
+    spec.tied = true;
+    spec.head_dim = 24;
+    compare(spec);
+}
+END_TEST
+
+START_TEST(a_mixture_of_experts_has_the_engines_bits)
+{
+    struct iq_test_spec spec = iq_test_spec_default();
+    spec.arch = "mixtral";
+    spec.experts = 8;
+    spec.active = 3;
+    compare(spec);
+}
 END_TEST
 
 int main(void)
@@ -131,6 +161,7 @@ int main(void)
     tcase_add_checked_fixture(c, iq_scratch_make, iq_scratch_remove);
     tcase_add_test(c, logits_have_the_engines_bits);
     tcase_add_test(c, logits_have_the_engines_bits_where_the_head_is_tied_and_heads_are_24_wide);
+    tcase_add_test(c, a_mixture_of_experts_has_the_engines_bits);
     suite_add_tcase(s, c);
     return check_main(s);
 }

@@ -79,8 +79,8 @@ START_TEST(of_linear_layers)
         .rows = 9, .n = 7, .k = 13, .inputs = 9 * 13 + 7 * 13, .outputs = 9 * 7, .run = linear};
     set_up(&p, 1);
     float got[9 * 13 + 7 * 13], *w = in_floats + 9 * 13;
-    struct iq_train_product dx = {9, 13, 7, 128, p.dy, w, 7, 1, 13, 1, got, 13};
-    struct iq_train_product dw = {7, 13, 9, 3, p.dy, in_floats, 1, 7, 13, 1, got + 9 * 13, 13};
+    struct iq_train_product dx = {9, 13, 7, 128, p.dy, w, 7, 1, 13, 1, got, 13, NULL, 0};
+    struct iq_train_product dw = {7, 13, 9, 3, p.dy, in_floats, 1, 7, 13, 1, got + 9 * 13, 13, NULL, 0};
     ck_assert_int_eq(iq_train_ops_at(0)->product(&x, &dx), IQ_OK);
     ck_assert_int_eq(iq_train_ops_at(0)->product(&x, &dw), IQ_OK);
     check_gradient(&p, "product", got);
@@ -175,6 +175,105 @@ START_TEST(of_grouped_query_attention)
 }
 END_TEST
 
+/* n experts, k of a row: the weights by slot, then the balance's term. */
+static void mixture(struct problem *p)
+{
+    double *weight = p->y + p->outputs, *y = p->y;
+    double_route(p->rows, p->n, p->k, p->in, weight);
+    for (size_t i = 0; i < p->rows * p->n; i++)
+        if (weight[i] > 0) *y++ = weight[i];
+    *y = double_balance(p->rows, p->unit, p->n, p->k, p->in, weight);
+}
+
+START_TEST(of_routing_and_its_balance)
+{
+    enum { ROWS = 15, UNIT = 5, EXPERTS = 6, ACTIVE = 3, SLOTS = ROWS * ACTIVE };
+    struct problem p = {.rows = ROWS,
+                        .unit = UNIT,
+                        .n = EXPERTS,
+                        .k = ACTIVE,
+                        .inputs = ROWS * EXPERTS,
+                        .outputs = SLOTS + 1,
+                        .run = mixture};
+    set_up(&p, 9);
+    p.y = realloc(p.y, (SLOTS + 1 + ROWS * EXPERTS) * sizeof *p.y);
+    float got[ROWS * EXPERTS], weight[SLOTS], balance[ROWS] = {0}, scale = p.dy[SLOTS] * EXPERTS;
+    double sum = 0;
+    p.choice = malloc(SLOTS * sizeof *p.choice);
+    p.run(&p);
+    for (uint32_t i = 0, s = 0; i < ROWS * EXPERTS; i++)
+        if (p.y[SLOTS + 1 + i] > 0) p.choice[s] = i % EXPERTS, weight[s] = (float)p.y[s], s++;
+    struct iq_train_route_back a = {.rows = ROWS,
+                                    .unit = UNIT,
+                                    .experts = EXPERTS,
+                                    .k = ACTIVE,
+                                    .scale = scale / (ACTIVE * UNIT * UNIT * (ROWS / UNIT)),
+                                    .logits = in_floats,
+                                    .expert = p.choice,
+                                    .weight = weight,
+                                    .dweight = p.dy,
+                                    .dlogits = got,
+                                    .balance = balance};
+    ck_assert_int_eq(iq_train_ops_at(0)->route_back(&x, &a), IQ_OK);
+    for (int i = 0; i < ROWS; i++) sum += (double)balance[i];
+    ck_assert(fabs(sum * EXPERTS / (ACTIVE * UNIT * ROWS) - p.y[SLOTS]) <= 1e-5);
+    check_gradient(&p, "route_back", got);
+    tear_down(&p);
+}
+END_TEST
+
+/* Two slots a row, the second's rows lying before the first's; x by slots, then weights. */
+enum { MIXED = 8 };
+static uint32_t mixed_at(size_t slot) { return (uint32_t)(slot % 2 ? slot / 2 : MIXED + slot / 2); }
+
+static void combine(struct problem *p)
+{
+    const double *weight = p->in + 2 * MIXED * p->n;
+    for (size_t i = 0; i < p->outputs; i++) {
+        size_t slot = i / p->n * 2, a = mixed_at(slot) * p->n, b = mixed_at(slot + 1) * p->n;
+        p->y[i] = weight[slot] * p->in[a + i % p->n] + weight[slot + 1] * p->in[b + i % p->n];
+    }
+}
+
+START_TEST(of_combining_what_experts_gave)
+{
+    enum { N = 11 };
+    struct problem p = {.n = N, .inputs = 2 * MIXED * (N + 1), .outputs = MIXED * N, .run = combine};
+    set_up(&p, 10);
+    uint32_t place[2 * MIXED];
+    float got[2 * MIXED * (N + 1)];
+    for (uint32_t i = 0; i < 2 * MIXED; i++) place[i] = mixed_at(i);
+    struct iq_train_combine_back a = {
+        MIXED, 2, N, place, in_floats + 2 * MIXED * N, in_floats, p.dy, got + 2 * MIXED * N, got};
+    ck_assert_int_eq(iq_train_ops_at(0)->combine_back(&x, &a), IQ_OK);
+    check_gradient(&p, "combine_back", got);
+    tear_down(&p);
+}
+END_TEST
+
+static void dispatch(struct problem *p)
+{
+    for (size_t i = 0; i < p->outputs; i++) {
+        size_t place = i / p->n, row = place < MIXED ? place : place - MIXED;
+        p->y[i] = p->in[row * p->n + i % p->n];
+    }
+}
+
+START_TEST(of_sending_rows_to_experts)
+{
+    enum { N = 11 };
+    struct problem p = {.n = N, .inputs = MIXED * N, .outputs = 2 * MIXED * N, .run = dispatch};
+    set_up(&p, 11);
+    uint32_t place[2 * MIXED];
+    float got[MIXED * N] = {0};
+    for (uint32_t i = 0; i < 2 * MIXED; i++) place[i] = mixed_at(i);
+    struct iq_train_dispatch_back a = {MIXED, 2, N, place, p.dy, got};
+    ck_assert_int_eq(iq_train_ops_at(0)->dispatch_back(&x, &a), IQ_OK);
+    check_gradient(&p, "dispatch_back", got);
+    tear_down(&p);
+}
+END_TEST
+
 static void loss(struct problem *p) { p->y[0] = double_loss(p->rows, p->n, p->in, p->choice); }
 
 START_TEST(of_cross_entropy)
@@ -251,22 +350,29 @@ START_TEST(of_dropout_drops_what_forward_dropped)
 END_TEST
 
 /* The whole model: the trainer's gradient, and its loss, against differences of the double model's loss. */
-static void check_model(uint32_t tied)
+static double minimised(const struct iq_train_recipe *c, const double *weights,
+                        const struct iq_train_batch *b)
 {
-    struct iq_train_recipe c = rig_recipe();
+    double balance, loss = double_model_loss(c, weights, b, &balance);
+    return loss + c->balance * balance;
+}
+
+static void check_model(struct iq_train_recipe c)
+{
     struct rig_random r = {rig_seed() + 8, 0};
     struct iq_train_batch b = rig_batch(&r, &c, 3, 11);
     struct iq_train_result result;
     size_t n;
-    c.tied = tied;
     struct iq_train *t = rig_open(&c, (struct iq_train_options){.threads = 2});
     const float *w = iq_train_weights(t, &n);
     double *weights = malloc(n * sizeof *weights);
     for (size_t i = 0; i < n; i++) weights[i] = (double)w[i];
     rig_check_ok(iq_train_step(t, &b, &result, &err));
     const float *got = iq_train_gradient(t);
-    double loss = double_model_loss(&c, weights, &b), squares = 0;
+    double balance, loss = double_model_loss(&c, weights, &b, &balance), squares = 0;
     ck_assert_msg(fabs(loss - result.loss) <= 1e-5 * loss, "loss %.9g, in double %.9g", result.loss, loss);
+    ck_assert_msg(fabs(balance - result.balance) <= 1e-5 * balance, "balance %.9g, in double %.9g",
+                  result.balance, balance);
     for (size_t i = 0; i < n; i++) squares += (double)got[i] * (double)got[i];
     ck_assert(fabs(sqrt(squares) - result.norm) <= 1e-9 * result.norm);
     const struct iq_train_tensor *x;
@@ -275,9 +381,9 @@ static void check_model(uint32_t tied)
             size_t i = x->at + rig_below(&r, x->rows * x->cols);
             const double h = 1e-5, kept = weights[i];
             weights[i] = kept + h;
-            double up = double_model_loss(&c, weights, &b);
+            double up = minimised(&c, weights, &b);
             weights[i] = kept - h;
-            double down = double_model_loss(&c, weights, &b), want = (up - down) / (2 * h);
+            double down = minimised(&c, weights, &b), want = (up - down) / (2 * h);
             weights[i] = kept;
             ck_assert_msg(fabs((double)got[i] - want) <= 1e-6 + 2e-4 * fabs(want),
                           "%s, element %zu: gradient %.9g, difference quotient %.9g (IQ_TEST_SEED=%llu)",
@@ -288,9 +394,28 @@ static void check_model(uint32_t tied)
     iq_train_close(t);
 }
 
-START_TEST(of_a_whole_model) { check_model(0); }
+START_TEST(of_a_whole_model) { check_model(rig_recipe()); }
 END_TEST
-START_TEST(of_a_whole_model_whose_head_is_tied) { check_model(1); }
+
+START_TEST(of_a_whole_model_whose_head_is_tied)
+{
+    struct iq_train_recipe c = rig_recipe();
+    c.tied = 1;
+    check_model(c);
+}
+END_TEST
+
+/* One of five, two, and all: with one, only the balance moves the router. */
+START_TEST(of_whole_mixtures_of_experts)
+{
+    struct iq_train_recipe c = rig_experts();
+    check_model(c);
+    c.active = 1;
+    check_model(c);
+    c.active = c.experts;
+    c.balance = 0;
+    check_model(c);
+}
 END_TEST
 
 /* AdamW and clipping, against the paper's formulas in double over ten steps of one weight. */
@@ -314,6 +439,9 @@ START_TEST(adamw_follows_its_formulas)
                                    .rate1 = (float)(1 / (1 - pow(0.9, step))),
                                    .rate2 = (float)(1 / (1 - pow(0.95, step))),
                                    .g = &g,
+                                   .w0 = &fw,
+                                   .m0 = &fm,
+                                   .v0 = &fv,
                                    .w = &fw,
                                    .m = &fm,
                                    .v = &fv};
@@ -333,11 +461,15 @@ int main(void)
     tcase_add_test(c, of_the_rotary_embedding);
     tcase_add_test(c, of_swiglu);
     tcase_add_test(c, of_grouped_query_attention);
+    tcase_add_test(c, of_routing_and_its_balance);
+    tcase_add_test(c, of_combining_what_experts_gave);
+    tcase_add_test(c, of_sending_rows_to_experts);
     tcase_add_test(c, of_cross_entropy);
     tcase_add_test(c, of_the_embedding);
     tcase_add_test(c, of_dropout_drops_what_forward_dropped);
     tcase_add_test(c, of_a_whole_model);
     tcase_add_test(c, of_a_whole_model_whose_head_is_tied);
+    tcase_add_test(c, of_whole_mixtures_of_experts);
     tcase_add_test(c, adamw_follows_its_formulas);
     suite_add_tcase(s, c);
     int rc = check_main(s);

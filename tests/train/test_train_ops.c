@@ -1,128 +1,11 @@
-/* Each form of each op gives the reference's bits: odd sizes, 1, 2 and 3 threads. Replay with IQ_TEST_SEED. */
-#include "kernels/arith.h"
-#include "kernels/cpu/features.h"
-#include "kernels/matrix.h"
-#include "kernels/op.h"
-#include "kernels/ops/matmul.h"
+/* Each form of each op but the product (test_train_products.c) gives the reference's bits. */
 #include "tests/check_main.h"
-#include "tests/train/rig.h"
+#include "tests/train/forms.h"
 
 #include <string.h>
 
-/* With 1, 2 and 3 threads: each test's own. */
-static struct iq_exec execs[4];
-
-static void open_execs(void)
-{
-    for (int i = 1; i <= 3; i++) rig_check_ok(iq_pool_open(i, &execs[i].pool, &err));
-}
-
-static void close_execs(void)
-{
-    for (int i = 1; i <= 3; i++) {
-        iq_exec_close(&execs[i]);
-        iq_pool_close(execs[i].pool);
-    }
-}
-
-/* Calls `one` with the reference's output first, then with every other form's, and compares the bits. */
-struct trial {
-    struct rig_random random; /* as it stood before: each form draws the same inputs */
-    size_t outputs;           /* floats */
-    int (*one)(struct iq_exec *, const struct iq_train_ops *, struct rig_random *, float *out);
-};
-
-static void compare_forms(const char *op, const struct trial *t)
-{
-    float *want = calloc(t->outputs, sizeof *want), *got = calloc(t->outputs, sizeof *got);
-    struct rig_random r = t->random;
-    ck_assert_int_eq(t->one(&execs[1], iq_train_ops_at(0), &r, want), IQ_OK);
-    const struct iq_train_ops *o;
-    for (size_t i = 1; (o = iq_train_ops_at(i)); i++)
-        for (int threads = 1; threads <= 3 && (!o->usable || o->usable()); threads++) {
-            memset(got, 0x5a, t->outputs * sizeof *got);
-            r = t->random;
-            ck_assert_int_eq(t->one(&execs[threads], o, &r, got), IQ_OK);
-            for (size_t k = 0; k < t->outputs; k++)
-                ck_assert_msg(
-                    iq_f32_bits(got[k]) == iq_f32_bits(want[k]),
-                    "%s, %s with %d threads: float %zu is %a, the reference's %a (IQ_TEST_SEED=%llu)", op,
-                    o->name, threads, k, got[k], want[k], (unsigned long long)rig_seed());
-        }
-    free(want);
-    free(got);
-}
-
 /* Sizes of the trial in hand: `one` has no other way to them. */
 static uint32_t size[8];
-
-#define REPEAT(times) for (int round = 0; round < (times); round++)
-
-static struct rig_random start(int round)
-{
-    return (struct rig_random){rig_seed() * 1000 + (uint64_t)round, 0};
-}
-
-static int one_product(struct iq_exec *x, const struct iq_train_ops *o, struct rig_random *r, float *out)
-{
-    uint32_t m = size[0], n = size[1], k = size[2];
-    float *a = rig_floats(r, (size_t)m * k), *b = rig_floats(r, (size_t)n * k);
-    struct iq_train_product p = {.m = m, .n = n, .k = k, .unit = size[3], .a = a, .b = b, .y = out, .ldy = n};
-    p.a_i = size[4] ? 1 : k, p.a_k = size[4] ? m : 1;
-    p.b_j = size[5] ? 1 : k, p.b_k = size[5] ? n : 1;
-    int rc = o->product(x, &p);
-    free(a);
-    free(b);
-    return rc;
-}
-
-START_TEST(products_of_all_three_uses_give_the_references_bits)
-{
-    REPEAT(24)
-    {
-        struct rig_random r = start(round);
-        size[0] = 1 + rig_below(&r, 60), size[1] = 1 + rig_below(&r, 90), size[2] = 1 + rig_below(&r, 500);
-        size[3] = round % 3 ? 1 + rig_below(&r, 200) : 128;
-        size[4] = round & 1, size[5] = round >> 1 & 1;
-        compare_forms("product", &(struct trial){r, (size_t)size[0] * size[1], one_product});
-    }
-}
-END_TEST
-
-/* The engine's own reference of a product: what is trained is what is served. */
-START_TEST(a_forward_product_has_the_bits_of_the_engines)
-{
-    REPEAT(6)
-    {
-        struct rig_random r = start(round);
-        uint32_t rows = 1 + rig_below(&r, 20), n = 1 + rig_below(&r, 70), k = 1 + rig_below(&r, 400);
-        uint32_t unit = round & 1 ? 24 : 128;
-        float *a = rig_floats(&r, (size_t)rows * k), *w = rig_floats(&r, (size_t)n * k);
-        float *want = calloc((size_t)rows * n, sizeof *want), *got = calloc((size_t)rows * n, sizeof *got);
-        size_t bytes = iq_matrix_bytes(IQ_F32, n, k);
-        struct iq_matrix matrix;
-        struct iq_matrix_source source = {.raw = (const uint8_t *)w, .row_bytes = k * sizeof *w};
-        void *panels = aligned_alloc(IQ_MATRIX_ALIGN, (bytes + 63) / 64 * 64);
-        rig_check_ok(iq_matrix_pack(&matrix, IQ_F32, n, k, unit, &source, panels, &err));
-        struct iq_matmul m = {.rows = rows,
-                              .parts = 1,
-                              .act = IQ_ACT_F32,
-                              .x = a,
-                              .ldx = k,
-                              .part = {{.w = &matrix, .y = want, .ldy = n}}};
-        struct iq_train_product p = {rows, n, k, unit, a, w, k, 1, 1, k, got, n};
-        rig_check_ok(iq_kernels_register(&err));
-        ck_assert_int_eq(iq_variant_find("matmul", "reference")->run(&execs[2], NULL, &m, NULL, NULL), IQ_OK);
-        ck_assert_int_eq(iq_train_ops_find(NULL)->product(&execs[2], &p), IQ_OK);
-        ck_assert_mem_eq(got, want, (size_t)rows * n * sizeof *got);
-        free(panels);
-        free(a);
-        free(w);
-        free(want);
-        free(got);
-    }
-}
-END_TEST
 
 static int one_norm(struct iq_exec *x, const struct iq_train_ops *o, struct rig_random *r, float *out)
 {
@@ -140,10 +23,10 @@ START_TEST(gradients_of_norms_give_the_references_bits)
 {
     REPEAT(12)
     {
-        struct rig_random r = start(round);
+        struct rig_random r = forms_start(round);
         size[0] = 1 + rig_below(&r, 100), size[1] = 1 + rig_below(&r, 150), size[2] = 1 + rig_below(&r, 6);
-        compare_forms("norm_back",
-                      &(struct trial){r, (size_t)size[0] * size[1] * size[2] + size[0], one_norm});
+        forms_compare("norm_back",
+                      &(struct forms_trial){r, (size_t)size[0] * size[1] * size[2] + size[0], one_norm});
     }
 }
 END_TEST
@@ -164,11 +47,11 @@ START_TEST(gradients_of_rotary_give_the_references_bits)
 {
     REPEAT(8)
     {
-        struct rig_random r = start(round);
+        struct rig_random r = forms_start(round);
         size[0] = 2 * (1 + rig_below(&r, 40)), size[1] = 1 + rig_below(&r, 5);
         size[2] = 1 + rig_below(&r, 70), size[3] = 1 + rig_below(&r, 5);
-        compare_forms("rope_back",
-                      &(struct trial){r, (size_t)size[0] * size[1] * size[2] * size[3], one_rope});
+        forms_compare("rope_back",
+                      &(struct forms_trial){r, (size_t)size[0] * size[1] * size[2] * size[3], one_rope});
     }
 }
 END_TEST
@@ -189,9 +72,9 @@ START_TEST(gradients_of_swiglu_give_the_references_bits)
 {
     REPEAT(8)
     {
-        struct rig_random r = start(round);
+        struct rig_random r = forms_start(round);
         size[0] = 1 + rig_below(&r, 300), size[1] = 1 + rig_below(&r, 150);
-        compare_forms("swiglu_back", &(struct trial){r, 2 * (size_t)size[0] * size[1], one_swiglu});
+        forms_compare("swiglu_back", &(struct forms_trial){r, 2 * (size_t)size[0] * size[1], one_swiglu});
     }
 }
 END_TEST
@@ -226,12 +109,12 @@ START_TEST(gradients_of_attention_give_the_references_bits)
 {
     REPEAT(12)
     {
-        struct rig_random r = start(round);
+        struct rig_random r = forms_start(round);
         size[0] = 2 * (1 + rig_below(&r, round % 4 ? 20 : 64)), size[1] = 1 + rig_below(&r, 3);
         size[2] = 1 + rig_below(&r, 3), size[3] = 1 + rig_below(&r, round % 3 ? 50 : 290);
         size[4] = 1 + rig_below(&r, 3);
         size_t rows = (size_t)size[3] * size[4], width = (size_t)(size[2] + 2) * size[1] * size[0];
-        compare_forms("attention_back", &(struct trial){r, rows * width, one_attention});
+        forms_compare("attention_back", &(struct forms_trial){r, rows * width, one_attention});
     }
 }
 END_TEST
@@ -256,9 +139,9 @@ START_TEST(cross_entropy_gives_the_references_bits)
 {
     REPEAT(10)
     {
-        struct rig_random r = start(round);
+        struct rig_random r = forms_start(round);
         size[0] = 1 + rig_below(&r, 400), size[1] = 1 + rig_below(&r, 90);
-        compare_forms("loss", &(struct trial){r, (size_t)size[0] * size[1] + 2 * size[1], one_loss});
+        forms_compare("loss", &(struct forms_trial){r, (size_t)size[0] * size[1] + 2 * size[1], one_loss});
     }
 }
 END_TEST
@@ -287,10 +170,11 @@ START_TEST(residuals_with_and_without_dropout_give_the_references_bits)
 {
     REPEAT(8)
     {
-        struct rig_random r = start(round);
+        struct rig_random r = forms_start(round);
         size[0] = 1 + rig_below(&r, 130), size[1] = 1 + rig_below(&r, 40), size[2] = 1 + rig_below(&r, 6);
         size[3] = round & 1, size[4] = round >> 1 & 1;
-        compare_forms("residual", &(struct trial){r, (size_t)size[0] * size[1] * size[2], one_residual});
+        forms_compare("residual",
+                      &(struct forms_trial){r, (size_t)size[0] * size[1] * size[2], one_residual});
     }
 }
 END_TEST
@@ -311,10 +195,67 @@ START_TEST(gradients_of_embeddings_give_the_references_bits)
 {
     REPEAT(8)
     {
-        struct rig_random r = start(round);
+        struct rig_random r = forms_start(round);
         size[0] = 1 + rig_below(&r, 70), size[1] = 1 + rig_below(&r, 50), size[2] = 1 + rig_below(&r, 17);
         size[3] = 1 + rig_below(&r, 300);
-        compare_forms("embed_back", &(struct trial){r, (size_t)size[3] * size[0], one_embed});
+        forms_compare("embed_back", &(struct forms_trial){r, (size_t)size[3] * size[0], one_embed});
+    }
+}
+END_TEST
+
+/* Routing of rows to size[3] of size[2] experts each: ids and, by expert then row, the slots' places. */
+struct routing {
+    uint32_t *expert, *place;
+};
+
+static struct routing draw_routing(struct rig_random *r, uint32_t rows, uint32_t experts, uint32_t k)
+{
+    struct routing to = {malloc(rows * k * sizeof *to.expert), malloc(rows * k * sizeof *to.place)};
+    for (uint32_t row = 0; row < rows; row++)
+        for (uint32_t e = 0, s = 0; s < k; e++)
+            if (rig_below(r, experts - e) < k - s) to.expert[row * k + s++] = e;
+    for (uint32_t e = 0, at = 0; e < experts; e++)
+        for (uint32_t i = 0; i < rows * k; i++)
+            if (to.expert[i] == e) to.place[i] = at++;
+    return to;
+}
+
+static int one_mixture(struct iq_exec *x, const struct iq_train_ops *o, struct rig_random *r, float *out)
+{
+    const uint32_t unit = size[0], rows = unit * size[1], experts = size[2], k = size[3], n = size[4];
+    const size_t slots = (size_t)rows * k;
+    struct routing to = draw_routing(r, rows, experts, k);
+    float *logits = rig_floats(r, (size_t)rows * experts), *weight = rig_floats(r, slots);
+    float *served = rig_floats(r, slots * n), *dy = rig_floats(r, (size_t)rows * n);
+    float *dweight = out, *dx = dweight + slots, *dlogits = dx + slots * n,
+          *balance = dlogits + rows * experts, *dh = balance + rows;
+    for (size_t i = 0; i < (size_t)rows * experts; i++) logits[i] *= 20.0f;
+    for (size_t i = 0; i < rows; i++) balance[i] = 0.25f;
+    for (size_t i = 0; i < (size_t)rows * n; i++) dh[i] = dy[i];
+    struct iq_train_combine_back combine = {rows, k, n, to.place, weight, served, dy, dweight, dx};
+    struct iq_train_route_back route = {rows,      unit,   experts, k,       0.01f,  logits,
+                                        to.expert, weight, dweight, dlogits, balance};
+    struct iq_train_dispatch_back dispatch = {rows, k, n, to.place, served, dh};
+    int rc = o->combine_back(x, &combine);
+    if (rc == IQ_OK) rc = o->route_back(x, &route);
+    if (rc == IQ_OK) rc = o->dispatch_back(x, &dispatch);
+    free(to.expert), free(to.place), free(logits), free(weight), free(served), free(dy);
+    return rc;
+}
+
+START_TEST(gradients_of_mixtures_of_experts_give_the_references_bits)
+{
+    REPEAT(12)
+    {
+        struct rig_random r = forms_start(round);
+        size[0] = 1 + rig_below(&r, 90), size[1] = 1 + rig_below(&r, 6);
+        size[2] = 1 + rig_below(&r, round % 3 ? 12 : 100);
+        size[3] = 1 + rig_below(&r, size[2] < IQ_EXPERT_SLOTS ? size[2] : IQ_EXPERT_SLOTS);
+        size[4] = 1 + rig_below(&r, 130);
+        size_t rows = (size_t)size[0] * size[1], slots = rows * size[3];
+        forms_compare(
+            "combine_back, route_back, dispatch_back",
+            &(struct forms_trial){r, slots + slots * size[4] + rows * (size[2] + 1 + size[4]), one_mixture});
     }
 }
 END_TEST
@@ -325,7 +266,6 @@ static int one_update(struct iq_exec *x, const struct iq_train_ops *o, struct ri
     float *g = rig_floats(r, n), *w = rig_floats(r, n), *m = rig_floats(r, n), *v = rig_floats(r, n);
     double squares;
     for (size_t i = 0; i < n; i++) v[i] = v[i] * v[i];
-    memcpy(out, w, n * sizeof *w), memcpy(out + n, m, n * sizeof *m), memcpy(out + 2 * n, v, n * sizeof *v);
     struct iq_train_adamw a = {.n = n,
                                .clip = 0.75f,
                                .lr = 0.01f,
@@ -336,6 +276,9 @@ static int one_update(struct iq_exec *x, const struct iq_train_ops *o, struct ri
                                .rate1 = 1.5f,
                                .rate2 = 2.5f,
                                .g = g,
+                               .w0 = w,
+                               .m0 = m,
+                               .v0 = v,
                                .w = out,
                                .m = out + n,
                                .v = out + 2 * n};
@@ -354,9 +297,9 @@ START_TEST(updates_norms_and_sums_give_the_references_bits)
 {
     REPEAT(6)
     {
-        struct rig_random r = start(round);
+        struct rig_random r = forms_start(round);
         size[0] = 1 + rig_below(&r, round % 2 ? 13000 : 90);
-        compare_forms("adamw, squares, add", &(struct trial){r, 4 * (size_t)size[0] + 2, one_update});
+        forms_compare("adamw, squares, add", &(struct forms_trial){r, 4 * (size_t)size[0] + 2, one_update});
     }
 }
 END_TEST
@@ -366,9 +309,7 @@ int main(void)
     Suite *s = suite_create("train_ops");
     TCase *c = tcase_create("forms");
     tcase_set_timeout(c, 240);
-    tcase_add_checked_fixture(c, open_execs, close_execs);
-    tcase_add_test(c, products_of_all_three_uses_give_the_references_bits);
-    tcase_add_test(c, a_forward_product_has_the_bits_of_the_engines);
+    tcase_add_checked_fixture(c, forms_open, forms_close);
     tcase_add_test(c, gradients_of_norms_give_the_references_bits);
     tcase_add_test(c, gradients_of_rotary_give_the_references_bits);
     tcase_add_test(c, gradients_of_swiglu_give_the_references_bits);
@@ -376,6 +317,7 @@ int main(void)
     tcase_add_test(c, cross_entropy_gives_the_references_bits);
     tcase_add_test(c, residuals_with_and_without_dropout_give_the_references_bits);
     tcase_add_test(c, gradients_of_embeddings_give_the_references_bits);
+    tcase_add_test(c, gradients_of_mixtures_of_experts_give_the_references_bits);
     tcase_add_test(c, updates_norms_and_sums_give_the_references_bits);
     suite_add_tcase(s, c);
     return check_main(s);

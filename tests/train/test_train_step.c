@@ -11,9 +11,12 @@ static void check_same(struct iq_digest got, struct iq_digest want, const char *
                   what, value, (unsigned long long)rig_seed());
 }
 
-static struct iq_train_recipe dropping(void)
+/* Dense, and with experts: tests run with each. */
+enum { DENSE, EXPERTS, KINDS };
+
+static struct iq_train_recipe dropping(int kind)
 {
-    struct iq_train_recipe c = rig_recipe();
+    struct iq_train_recipe c = kind == EXPERTS ? rig_experts() : rig_recipe();
     c.dropout = 0.1;
     return c;
 }
@@ -21,7 +24,7 @@ static struct iq_train_recipe dropping(void)
 /* Eleven rows a step: the nodes that ranks and micro-batches own are uneven. */
 START_TEST(data_parallel_sizes_give_one_models_bits)
 {
-    struct iq_train_recipe c = dropping();
+    struct iq_train_recipe c = dropping(_i);
     struct iq_digest want = rig_train(&c, (struct iq_train_options){0}, 5);
     for (uint32_t n = 2; n <= 8; n *= 2)
         check_same(rig_train(&c, (struct iq_train_options){.data_parallel = n}, 5), want, "data-parallel", n);
@@ -30,7 +33,7 @@ END_TEST
 
 START_TEST(micro_batches_give_the_whole_batchs_bits)
 {
-    struct iq_train_recipe c = dropping();
+    struct iq_train_recipe c = dropping(_i);
     c.tied = 1;
     struct iq_digest want = rig_train(&c, (struct iq_train_options){0}, 5);
     for (uint32_t n = 2; n <= 8; n *= 2)
@@ -42,7 +45,7 @@ END_TEST
 
 START_TEST(threads_change_no_bit)
 {
-    struct iq_train_recipe c = dropping();
+    struct iq_train_recipe c = dropping(_i);
     struct iq_digest want = rig_train(&c, (struct iq_train_options){.threads = 1}, 5);
     for (uint32_t n = 2; n <= 3; n++)
         check_same(rig_train(&c, (struct iq_train_options){.threads = n}, 5), want, "threads", n);
@@ -51,7 +54,7 @@ END_TEST
 
 START_TEST(instruction_sets_give_the_references_bits)
 {
-    struct iq_train_recipe c = dropping();
+    struct iq_train_recipe c = dropping(_i);
     struct iq_digest want = rig_train(&c, (struct iq_train_options){.isa = "reference"}, 3);
     const struct iq_train_ops *o;
     for (size_t i = 1; (o = iq_train_ops_at(i)); i++)
@@ -63,7 +66,7 @@ END_TEST
 /* A sequence's rows longer than a chunk of 128 and than attention's 256 keys. */
 START_TEST(long_rows_give_the_same_bits_under_every_grouping)
 {
-    struct iq_train_recipe c = dropping();
+    struct iq_train_recipe c = dropping(_i);
     struct rig_random r = {rig_seed(), 0};
     struct iq_train_batch b = rig_batch(&r, &c, 3, 277);
     struct iq_train_options o[] = {{.isa = "reference"}, {.threads = 2, .data_parallel = 2}, {.micro = 2}};
@@ -82,10 +85,10 @@ END_TEST
 
 START_TEST(each_number_of_the_recipe_that_enters_a_step_changes_its_bits)
 {
-    struct iq_train_recipe c = dropping();
+    struct iq_train_recipe c = dropping(_i);
     struct iq_digest want = rig_train(&c, (struct iq_train_options){0}, 3);
 #define CHANGE(field, value)                                                                                 \
-    c = dropping(), c.field = (value);                                                                       \
+    c = dropping(_i), c.field = (value);                                                                     \
     ck_assert_msg(!iq_digest_equal(rig_train(&c, (struct iq_train_options){0}, 3), want), #field)
     CHANGE(seed, c.seed + 1);
     CHANGE(dropout, 0);
@@ -98,17 +101,50 @@ START_TEST(each_number_of_the_recipe_that_enters_a_step_changes_its_bits)
     CHANGE(eps, 1e-6);
     CHANGE(decay, 0);
     CHANGE(clip, 0.01);
+    if (_i != EXPERTS) return;
+    CHANGE(experts, 6);
+    CHANGE(active, 3);
+    CHANGE(balance, 0);
+    CHANGE(init_router, 0.1);
 }
 END_TEST
 
 /* On every machine and compiler: the contract leaves nothing to them. */
 START_TEST(twenty_steps_end_at_the_pinned_digest)
 {
-    struct iq_train_recipe c = dropping();
+    struct iq_train_recipe c = dropping(_i);
+    const char *want[KINDS] = {"b6d3eec53251040e1f4ca2ec1ea9f1b4", "8e19c8071d5a6d093ce607e3242fea24"};
     char hex[IQ_DIGEST_HEX];
     c.seed = 1;
     iq_digest_hex(rig_train(&c, (struct iq_train_options){.threads = 2}, 20), hex);
-    ck_assert_str_eq(hex, "07e41ddab4756461f635aaa4dc6e5e31");
+    ck_assert_str_eq(hex, want[_i]);
+}
+END_TEST
+
+/* A router of zeros finds all experts equal: the first two serve every row, and the load is as even as can be measured by
+ * probabilities. */
+START_TEST(experts_that_serve_no_row_have_gradients_of_plus_zero)
+{
+    struct iq_train_recipe c = rig_experts();
+    c.init_router = 0;
+    struct iq_train *t = rig_open(&c, (struct iq_train_options){.micro = 2});
+    struct rig_random r = {rig_seed(), 0};
+    struct iq_train_batch b = rig_batch(&r, &c, 3, 20);
+    struct iq_train_result result;
+    rig_check_ok(iq_train_step(t, &b, &result, &err));
+    ck_assert(fabs(result.balance - c.layers) < 1e-6);
+    const struct iq_train_tensor *x;
+    for (size_t i = 0; (x = iq_train_tensor_at(t, i)); i++) {
+        const float *g = iq_train_gradient(t) + x->at;
+        size_t n = (size_t)x->rows * x->cols, served = n / c.experts * 2, used = 0;
+        if (!strstr(x->name, "gate_up") && !strstr(x->name, "down")) continue;
+        for (size_t k = 0; k < served; k++) used += g[k] != 0;
+        ck_assert_msg(used > served / 2, "%s", x->name);
+        for (size_t k = served; k < n; k++)
+            ck_assert_msg(!memcmp(&g[k], &(float){0}, sizeof *g), "%s, element %zu: %a", x->name, k, g[k]);
+    }
+    rig_batch_free(&b);
+    iq_train_close(t);
 }
 END_TEST
 
@@ -152,6 +188,7 @@ START_TEST(a_toy_model_learns_to_copy)
     c.vocab = MARK + 1, c.hidden = 32, c.heads = c.kv_heads = 4, c.head_dim = 8, c.ffn = 64, c.length = ROW;
     c.init_out = 0, c.init_in = 0.09, c.init_head = 0.09, c.steps = STEPS, c.warmup = 20, c.rate = 0.01;
     c.seed = 1;
+    if (_i == EXPERTS) c.experts = 4, c.active = 2, c.ffn = 32, c.balance = 0.01, c.init_router = 0.02;
     struct iq_train *t = rig_open(&c, (struct iq_train_options){.threads = 1});
     uint32_t tokens[ROWS * ROW];
     uint8_t mask[ROWS * ROW];
@@ -199,6 +236,13 @@ START_TEST(wrong_recipes_and_options_are_refused_by_name)
     REFUSE(rate, 0.0 / 0.0, "rate");
     REFUSE(schedule, 9, "schedule 9");
     REFUSE(tail, 0, "tail 0");
+    REFUSE(experts, 4, "found active 0, expected 1 to the 4 experts");
+    REFUSE(experts, 1025, "experts 1025");
+    REFUSE(active, 1, "active 1, balance 0 and init_router 0 without experts");
+    REFUSE(balance, 0.5, "balance 0.5");
+    REFUSE(init_router, 0.25, "init_router 0.25");
+    c = rig_experts(), c.active = 6;
+    refused("found active 6, expected 1 to the 5", IQ_FORMAT, iq_train_open(&c, NULL, &t, &err), &err);
     c = rig_recipe();
     struct iq_train_options o = {.data_parallel = 3};
     refused("data-parallel 3", IQ_USAGE, iq_train_open(&c, &o, &t, &err), &err);
@@ -273,15 +317,16 @@ int main(void)
     Suite *s = suite_create("train_step");
     TCase *c = tcase_create("step");
     tcase_set_timeout(c, 240);
-    tcase_add_test(c, data_parallel_sizes_give_one_models_bits);
-    tcase_add_test(c, micro_batches_give_the_whole_batchs_bits);
-    tcase_add_test(c, threads_change_no_bit);
-    tcase_add_test(c, instruction_sets_give_the_references_bits);
-    tcase_add_test(c, long_rows_give_the_same_bits_under_every_grouping);
-    tcase_add_test(c, each_number_of_the_recipe_that_enters_a_step_changes_its_bits);
-    tcase_add_test(c, twenty_steps_end_at_the_pinned_digest);
+    tcase_add_loop_test(c, data_parallel_sizes_give_one_models_bits, 0, KINDS);
+    tcase_add_loop_test(c, micro_batches_give_the_whole_batchs_bits, 0, KINDS);
+    tcase_add_loop_test(c, threads_change_no_bit, 0, KINDS);
+    tcase_add_loop_test(c, instruction_sets_give_the_references_bits, 0, KINDS);
+    tcase_add_loop_test(c, long_rows_give_the_same_bits_under_every_grouping, 0, KINDS);
+    tcase_add_loop_test(c, each_number_of_the_recipe_that_enters_a_step_changes_its_bits, 0, KINDS);
+    tcase_add_loop_test(c, twenty_steps_end_at_the_pinned_digest, 0, KINDS);
+    tcase_add_test(c, experts_that_serve_no_row_have_gradients_of_plus_zero);
     tcase_add_test(c, rates_follow_the_schedule);
-    tcase_add_test(c, a_toy_model_learns_to_copy);
+    tcase_add_loop_test(c, a_toy_model_learns_to_copy, 0, KINDS);
     tcase_add_test(c, wrong_recipes_and_options_are_refused_by_name);
     tcase_add_test(c, wrong_batches_are_refused_and_change_nothing);
     tcase_add_test(c, a_gradient_that_is_no_number_is_refused_and_changes_nothing);

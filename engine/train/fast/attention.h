@@ -1,16 +1,13 @@
 /* The gradient of attention for one instruction set. An item is a KV head of a sequence; its query rows come in blocks of
- * ROWS, so that what is read of keys and values serves them all. Lanes are keys where scores are made, elements of a head
- * where rows are summed; the chains over keys and over query rows stay in order. */
+ * ROWS, so that what is read of keys and values serves them all. Each of the four products is made of the register tile of
+ * product.h: lanes are keys where scores are made, elements of a head where rows are summed; the chains over keys and over
+ * query rows stay in order. Keys that only some rows of the block see, the block's own, come last, one by one. */
 
-#if VL == 16
-enum { ROWS = 8 };
-#else
-enum { ROWS = 4 };
-#endif
+enum { ROWS = TILE_M };
 
 struct attention_work {
     const struct iq_train_attention_back *a;
-    size_t dim, keys; /* rounded up to whole vectors */
+    size_t dim, keys; /* rounded up to whole tiles; strides of rows */
     float *room;      /* (threads, one) */
     size_t one;
 };
@@ -36,7 +33,7 @@ static struct head_room furnish(const struct attention_work *w, int part)
     h.k = h.vt + w->a->dim * w->keys, h.dk = h.k + w->a->unit * w->dim, h.dv = h.dk + w->a->unit * w->dim;
     h.q = h.dv + w->a->unit * w->dim, h.dy = h.q + ROWS * w->dim;
     h.p = h.dy + ROWS * w->dim, h.g = h.p + ROWS * w->keys;
-    memset(at, 0, w->one * sizeof *at);
+    memset(h.dk, 0, 2 * w->a->unit * w->dim * sizeof *h.dk);
     return h;
 }
 
@@ -44,21 +41,24 @@ static struct head_room furnish(const struct attention_work *w, int part)
 static void block_dots(const struct attention_work *w, const float *rows, const float *columns, size_t keys,
                        float scale, float *out)
 {
-    for (size_t j = 0; j < keys; j += VL) {
-        vf acc[ROWS];
-        UNROLL for (int r = 0; r < ROWS; r++) acc[r] = v_set1(0.0f);
-        for (size_t d = 0; d < w->a->dim; d++) {
-            vf c = v_load(columns + d * w->keys + j);
-            UNROLL for (int r = 0; r < ROWS; r++) acc[r] = v_fma(v_set1(rows[r * w->dim + d]), c, acc[r]);
+    const size_t dim = w->dim, ld = w->keys, n = w->a->dim;
+    for (size_t j = 0; j < keys; j += TILE_N) {
+        vf acc[TILE_M * TILE_V];
+        EACH_CELL acc[i * TILE_V + v] = v_set1(0.0f);
+        for (size_t d = 0; d < n; d++) {
+            vf c[TILE_V];
+            UNROLL for (int v = 0; v < TILE_V; v++) c[v] = v_load(columns + d * ld + j + v * VL);
+            EACH_CELL acc[i * TILE_V + v] = v_fma(v_set1(rows[i * dim + d]), c[v], acc[i * TILE_V + v]);
         }
-        UNROLL for (int r = 0; r < ROWS; r++)
-            v_store(out + r * w->keys + j, scale != 0.0f ? v_mul(acc[r], v_set1(scale)) : acc[r]);
+        if (scale != 0.0f) EACH_CELL acc[i * TILE_V + v] = v_mul(acc[i * TILE_V + v], v_set1(scale));
+        EACH_CELL v_store(out + i * ld + j + v * VL, acc[i * TILE_V + v]);
     }
 }
 
 /* Scores to weights and their gradients: a row whose keys are the first `keys`. */
 static void weigh_row(float *p, float *g, size_t keys, float c, float scale)
 {
+    for (; keys % VL; keys++) p[keys] = -INFINITY; /* weights +0: they add nothing */
     float max = vector_maximum(p, keys), over = 1.0f / vector_exponentials(p, keys, max);
     for (size_t j = 0; j < keys; j += VL) {
         vf weight = v_mul(v_load(p + j), v_set1(over));
@@ -71,42 +71,57 @@ static void weigh_row(float *p, float *g, size_t keys, float c, float scale)
 static void sum_queries(const struct attention_work *w, const struct head_room *h, size_t first, size_t n,
                         float *dq)
 {
-    for (size_t d = 0; d < w->dim; d += VL) {
-        vf acc[ROWS];
-        float sums[VL];
-        UNROLL for (int r = 0; r < ROWS; r++) acc[r] = v_set1(0.0f);
+    const size_t dim = w->dim, ld = w->keys;
+    const float *g = h->g;
+    for (size_t d = 0; d < w->a->dim; d += TILE_N) {
+        const float *k = h->k + d;
+        float sums[TILE];
+        vf acc[TILE_M * TILE_V];
+        EACH_CELL acc[i * TILE_V + v] = v_set1(0.0f);
         for (size_t j = 0; j <= first; j++) {
-            vf k = v_load(h->k + j * w->dim + d);
-            UNROLL for (int r = 0; r < ROWS; r++) acc[r] = v_fma(v_set1(h->g[r * w->keys + j]), k, acc[r]);
+            vf key[TILE_V];
+            UNROLL for (int v = 0; v < TILE_V; v++) key[v] = v_load(k + j * dim + v * VL);
+            EACH_CELL acc[i * TILE_V + v] = v_fma(v_set1(g[i * ld + j]), key[v], acc[i * TILE_V + v]);
         }
+        EACH_CELL v_store(sums + i * TILE_N + v * VL, acc[i * TILE_V + v]);
         for (size_t r = 0; r < n; r++) {
-            vf sum = acc[r];
-            for (size_t j = first + 1; j <= first + r; j++)
-                sum = v_fma(v_set1(h->g[r * w->keys + j]), v_load(h->k + j * w->dim + d), sum);
-            v_store(sums, sum);
-            memcpy(dq + r * w->a->ld + d, sums, least(VL, w->a->dim - d) * sizeof *sums);
+            float *sum = sums + r * TILE_N;
+            for (size_t e = 0; e < TILE_N; e += VL) {
+                vf own = v_load(sum + e);
+                for (size_t j = first + 1; j <= first + r; j++)
+                    own = v_fma(v_set1(g[r * ld + j]), v_load(k + j * dim + e), own);
+                v_store(sum + e, own);
+            }
+            memcpy(dq + r * w->a->ld + d, sum, least(TILE_N, w->a->dim - d) * sizeof *sum);
         }
     }
 }
 
-/* to[j] = fmaf(weight of row r on key j, row r, to[j]) for the block's n rows in order. */
+/* to[j] = fmaf(weight of row r on key j, row r, to[j]) for the block's n rows in order. Tiles are of keys. */
 static void sum_keys(const struct attention_work *w, const float *weight, const float *rows, size_t first,
                      size_t n, float *to)
 {
-    for (size_t d = 0; d < w->dim; d += VL) {
-        vf row[ROWS];
-        UNROLL for (int r = 0; r < ROWS; r++) row[r] = v_load(rows + r * w->dim + d);
-        for (size_t j = 0; j <= first && n == ROWS; j++) {
-            vf sum = v_load(to + j * w->dim + d);
-            UNROLL for (int r = 0; r < ROWS; r++) sum = v_fma(v_set1(weight[r * w->keys + j]), row[r], sum);
-            v_store(to + j * w->dim + d, sum);
+    const size_t dim = w->dim, ld = w->keys;
+    for (size_t d = 0; d < w->a->dim; d += TILE_N) {
+        for (size_t j = 0; j < first; j += TILE_M) {
+            float *at = to + j * dim + d;
+            vf sum[TILE_M * TILE_V];
+            EACH_CELL sum[i * TILE_V + v] = v_load(at + i * dim + v * VL);
+            for (size_t r = 0; r < n; r++) {
+                vf row[TILE_V];
+                UNROLL for (int v = 0; v < TILE_V; v++) row[v] = v_load(rows + r * dim + d + v * VL);
+                EACH_CELL sum[i * TILE_V + v] =
+                    v_fma(v_set1(weight[r * ld + j + i]), row[v], sum[i * TILE_V + v]);
+            }
+            EACH_CELL v_store(at + i * dim + v * VL, sum[i * TILE_V + v]);
         }
-        for (size_t j = n == ROWS ? first + 1 : 0; j < first + n; j++) {
-            vf sum = v_load(to + j * w->dim + d);
-            for (size_t r = j > first ? j - first : 0; r < n; r++)
-                sum = v_fma(v_set1(weight[r * w->keys + j]), v_load(rows + r * w->dim + d), sum);
-            v_store(to + j * w->dim + d, sum);
-        }
+        for (size_t j = first; j < first + n; j++)
+            for (size_t e = d; e < d + TILE_N; e += VL) {
+                vf sum = v_load(to + j * dim + e);
+                for (size_t r = j - first; r < n; r++)
+                    sum = v_fma(v_set1(weight[r * ld + j]), v_load(rows + r * dim + e), sum);
+                v_store(to + j * dim + e, sum);
+            }
     }
 }
 
@@ -123,7 +138,7 @@ static void block_back(const struct attention_work *w, const struct head_room *h
     block_dots(w, h->q, h->kt, first + n, a->scale, h->p);
     block_dots(w, h->dy, h->vt, first + n, 0.0f, h->g);
     for (size_t r = 0; r < n; r++) {
-        float c = fold_products(h->dy + r * w->dim, y + r * a->heads * a->dim, a->dim);
+        float c = vector_products(h->dy + r * w->dim, y + r * a->heads * a->dim, a->dim);
         weigh_row(h->p + r * w->keys, h->g + r * w->keys, first + r + 1, c, a->scale);
     }
     sum_queries(w, h, first, n, a->dq + row * a->ld + head);
@@ -157,11 +172,15 @@ static void attention_items(const void *ctx, size_t begin, size_t end, int part)
 
 static int attention_back(struct iq_exec *x, const struct iq_train_attention_back *a)
 {
-    struct attention_work w = {
-        .a = a, .dim = (a->dim + VL - 1) / VL * VL, .keys = (a->unit + VL - 1) / VL * VL};
+    /* A line more than the keys, so that the transposed rows don't share a few sets of the cache. */
+    struct attention_work w = {.a = a,
+                               .dim = (a->dim + TILE_N - 1) / TILE_N * TILE_N,
+                               .keys = (a->unit + TILE_N - 1) / TILE_N * TILE_N + 16};
     w.one = whole_lines(room_floats(&w));
-    w.room = iq_exec_scratch(x, (size_t)iq_pool_threads(x->pool) * w.one * sizeof *w.room);
+    const size_t room = (size_t)iq_pool_threads(x->pool) * w.one * sizeof *w.room;
+    w.room = iq_exec_scratch(x, room);
     if (!w.room) return IQ_MEMORY;
+    memset(w.room, 0, room);
     double pairs = (double)a->unit * a->unit / 2 * (a->heads / a->kv_heads);
     iq__train_split(x, (size_t)a->sequences * a->kv_heads, pairs * a->dim * 0.2, attention_items, &w);
     return IQ_OK;

@@ -1,5 +1,7 @@
 /* What needs an exponential, in vectors: SwiGLU's gradient and cross entropy, and the weights of attention's. */
 
+#define UNROLL _Pragma("GCC unroll 16")
+
 /* iq_max over n; the order is free. */
 static float vector_maximum(const float *x, size_t n)
 {
@@ -15,17 +17,44 @@ static float vector_maximum(const float *x, size_t n)
     return max;
 }
 
-/* exp(x - max) in place, of n; returns their sum by the vector rule. */
+enum { LANES = IQ_VECTOR_LANES / VL };
+
+/* iq_fold32 of lanes in vectors. */
+static float fold_lanes(vf lane[LANES])
+{
+    float last[VL];
+    for (int half = LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++) lane[i] = v_add(lane[i], lane[i + half]);
+    v_store(last, lane[0]);
+    for (int half = VL / 2; half; half /= 2)
+        for (int i = 0; i < half; i++) last[i] = last[i] + last[i + half];
+    return last[0];
+}
+
+/* exp(x - max) in place, of n; returns their sum by the vector rule. What a part vector adds to absent lanes is +0. */
 static float vector_exponentials(float *x, size_t n, float max)
 {
-    float lane[IQ_VECTOR_LANES] = {0};
+    vf lane[LANES] = {0}, shift = v_set1(max);
     size_t i = 0;
-    for (; i + VL <= n; i += VL) v_store(x + i, v_exp(v_sub(v_load(x + i), v_set1(max))));
-    if (i < n) v_store_part(x + i, v_exp(v_sub(v_load_part(x + i, n - i), v_set1(max))), n - i);
+    for (; i + VL <= n; i += VL) v_store(x + i, v_exp(v_sub(v_load(x + i), shift)));
+    if (i < n) v_store_part(x + i, v_exp(v_sub(v_load_part(x + i, n - i), shift)), n - i);
     for (i = 0; i + IQ_VECTOR_LANES <= n; i += IQ_VECTOR_LANES)
-        for (int l = 0; l < IQ_VECTOR_LANES; l++) lane[l] += x[i + l];
-    for (size_t l = 0; i + l < n; l++) lane[l] += x[i + l];
-    return iq_fold32(lane);
+        UNROLL for (int l = 0; l < LANES; l++) lane[l] = v_add(lane[l], v_load(x + i + l * VL));
+    for (int l = 0; i < n; l++, i += VL)
+        lane[l] = v_add(lane[l], n - i < VL ? v_load_part(x + i, n - i) : v_load(x + i));
+    return fold_lanes(lane);
+}
+
+/* fold_products of whole vectors; a part's absent lanes would turn a sum of -0 into +0. */
+static float vector_products(const float *a, const float *b, uint32_t n)
+{
+    vf lane[LANES] = {0};
+    if (n % VL) return fold_products(a, b, n);
+    for (size_t i = 0; i < n; i += VL) {
+        vf *sum = &lane[i / VL % LANES];
+        *sum = v_fma(v_load(a + i), v_load(b + i), *sum);
+    }
+    return fold_lanes(lane);
 }
 
 static inline void swiglu_vector(vf gate, vf up, vf dy, vf *dgate, vf *dup)

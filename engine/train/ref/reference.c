@@ -2,39 +2,18 @@
 #include "engine/train/parts.h"
 #include "engine/train/rows.h"
 
-/* ---- product ---- */
+#include "engine/train/experts.h"
 
-struct terms { /* of one sum: a[k * a_k] * b[k * b_k] */
-    const float *a, *b;
-    size_t a_k, b_k;
-};
-
-static float chain(const struct terms *t, uint32_t lo, uint32_t hi)
-{
-    float s = 0;
-    for (size_t k = lo; k < hi; k++) s = IQ_FMAF(t->a[k * t->a_k], t->b[k * t->b_k], s);
-    return s;
-}
-
-/* The tree over `n` leaves of `width` columns that cover [lo, hi); a leaf of the outer tree, over units, is a tree over
- * chunks. Depth: log2 of the numbers of units and of chunks. */
-static float sum_tree(const struct terms *t, uint32_t lo, uint32_t hi, uint32_t n, uint32_t width)
-{
-    if (n == 1 && width > IQ_CHUNK) return sum_tree(t, lo, hi, iq__ceil_div(hi - lo, IQ_CHUNK), IQ_CHUNK);
-    if (n == 1) return chain(t, lo, hi);
-    uint32_t left = iq_tree_left(n), middle = lo + left * width;
-    return sum_tree(t, lo, middle, left, width) + sum_tree(t, middle, hi, n - left, width);
-}
+/* ---- product and adamw: the kernels' ---- */
 
 static int product(struct iq_exec *x, const struct iq_train_product *p)
 {
-    (void)x;
-    for (size_t i = 0; i < p->m; i++)
-        for (size_t j = 0; j < p->n; j++) {
-            struct terms t = {p->a + i * p->a_i, p->b + j * p->b_j, p->a_k, p->b_k};
-            p->y[i * p->ldy + j] = iq_canonical(sum_tree(&t, 0, p->k, iq__ceil_div(p->k, p->unit), p->unit));
-        }
-    return IQ_OK;
+    return iq_product_reference.run(x, NULL, p, NULL, NULL);
+}
+
+static int adamw(struct iq_exec *x, const struct iq_train_adamw *a)
+{
+    return iq_adamw_reference.run(x, NULL, a, NULL, NULL);
 }
 
 /* ---- swiglu_back ---- */
@@ -170,6 +149,9 @@ const struct iq_train_ops iq__train_reference = {.name = "reference",
                                                  .loss = loss,
                                                  .residual = residual,
                                                  .embed_back = embed_back,
+                                                 .combine_back = combine_back,
+                                                 .route_back = route_back,
+                                                 .dispatch_back = dispatch_back,
                                                  .squares = squares,
                                                  .add = add,
                                                  .adamw = adamw};
