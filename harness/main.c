@@ -22,7 +22,9 @@ int main(int argc, char **argv)
 {
     static struct iq_out out;
     occupy_standard_descriptors();
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error, said in a sentence */
+    signal(SIGPIPE,
+           SIG_IGN); /* a closed pipe is a write error, said in a sentence; so is a file at its limit */
+    signal(SIGXFSZ, SIG_IGN);
     iq_out_open(&out, STDOUT_FILENO, "standard output");
     return iq_cli_run(argc, argv, &out);
 }

@@ -31,7 +31,7 @@ static const struct iq_flag flags[] = {
      .type = IQ_FLAG_INT,
      .meta = "N",
      .help = "steps of each twin's training",
-     .fallback = "300",
+     .fallback = "400",
      .lo = 1,
      .hi = IQ_TWINS_STEPS_MAX},
     {.name = "threads",
@@ -41,10 +41,7 @@ static const struct iq_flag flags[] = {
      .fallback = "1",
      .lo = 1,
      .hi = 256},
-    {.name = "factor",
-     .type = IQ_FLAG_LIST,
-     .meta = "NAME",
-     .help = "free only this one (may be repeated; default: all)"},
+    {.name = "factor", .type = IQ_FLAG_LIST, .meta = "NAME", .help = "free only this one (default: all)"},
     {.name = "seed",
      .type = IQ_FLAG_INT,
      .meta = "N",
@@ -59,23 +56,25 @@ static const struct iq_flag flags[] = {
 const struct iq_command iq_cmd_study_twins = {
     .name = "study twins",
     .one_line = "train a small model again and again with one factor freed, and see how far its copies part",
-    .about = "Two copies with nothing freed are equal to the bit. Then a copy for each factor: init-seed, "
-             "data-order, "
-             "dropout, sum-order,\n"
-             "ring-2, ring-4, ring-8 (ranks that add in a ring), optimiser-order, optimiser-bf16, "
-             "products-bf16. Each is a "
-             "plan, which --json\n"
-             "prints and `model train canary --plan` takes.\n"
-             "\n"
-             "The table gives the step, as plans count them, and the tensor of the first bit that differs "
-             "from the "
-             "reference; the norm of\n"
-             "the weights' difference over that of the weights; the last training loss; and from held-out "
-             "questions the "
-             "share of exact\n"
-             "answers and the mean negative log-likelihood of their tokens, each also less the reference's. "
-             "Intervals are "
-             "over questions.\n",
+    .about =
+        "Two copies with nothing freed are equal to the bit. Then a copy for each factor: init-seed, "
+        "data-order, "
+        "dropout,\n"
+        "sum-order, ring-2, ring-4, ring-8 (ranks that add in a ring), optimiser-order, optimiser-bf16, "
+        "products-bf16.\n"
+        "Each is a plan, which --json prints and `model train canary --plan` takes.\n"
+        "\n"
+        "The table gives the step, as plans count them, and the tensor of the first bit that differs from "
+        "the "
+        "reference;\n"
+        "the norm of the weights' difference over that of the weights; the last training loss; and from "
+        "held-out "
+        "questions\n"
+        "the share of exact answers and the mean negative log-likelihood of their tokens, each also less the "
+        "reference's.\n"
+        "Intervals are over questions, of that pair; the last line has the deviation over all copies whose "
+        "bits "
+        "differ.\n",
     .examples =
         "inquest study twins --threads 2\ninquest study twins --factor sum-order --factor dropout --json\n",
     .statuses = "  1  the two copies with nothing freed differ\n",

@@ -203,7 +203,7 @@ static void look_model(struct iq_part_report *r)
 {
     char path[IQ_PATH_MAX];
     struct iq_err err;
-    const struct iq_known_model *m = &iq_known_models[0];
+    const struct iq_known_model *m = iq_known_model_find("smollm2");
     int status = iq_known_model_path(m, path, &err);
     if (!status) status = iq_known_model_check(m, path, false, &err);
     SAY(r, "%.280s%s", path,

@@ -116,13 +116,15 @@ static int train(struct study *y, struct iq__twins_copy *c, bool draws, struct i
     uint64_t ordered = 0;
     while (iq_train_tensor_at(t, c->tensors)) c->tensors++;
     c->tensor = malloc(c->tensors * sizeof *c->tensor);
-    uint32_t *order = malloc((size_t)steps * IQ__TWINS_ROWS * sizeof *order);
+    uint32_t *order = calloc((size_t)steps * IQ__TWINS_ROWS, sizeof *order);
     c->state = malloc(((size_t)steps + 1) * IQ__TWINS_STATES * c->tensors * sizeof *c->state);
-    int status = order && c->tensor && c->state
-                     ? IQ_OK
-                     : iq_fail(err, IQ_MEMORY, "no memory for the digests of %u steps", steps);
-    for (size_t i = 0; status == IQ_OK && i < c->tensors; i++) c->tensor[i] = *iq_train_tensor_at(t, i);
-    if (status == IQ_OK) take_state(t, c, 0);
+    if (!order || !c->tensor || !c->state) {
+        free(order);
+        return iq_fail(err, IQ_MEMORY, "no memory for the digests of %u steps", steps);
+    }
+    int status = IQ_OK;
+    for (size_t i = 0; i < c->tensors; i++) c->tensor[i] = *iq_train_tensor_at(t, i);
+    take_state(t, c, 0);
     for (uint32_t i = 0; status == IQ_OK && i < steps; i++) {
         status = step(s, t, order, &ordered, c, err);
         uint64_t done = atomic_fetch_add(&y->done, 1) + 1;
@@ -211,6 +213,7 @@ static int tell(const struct study *y, struct iq_twins *out, struct iq_err *err)
         iq__twins_compare(y->material, &y->copy[i], reference, &out->twin[i]);
     }
     out->repeated = out->twin[1].step == IQ_TWIN_EQUAL;
+    iq__twins_spread(out);
     return IQ_OK;
 }
 

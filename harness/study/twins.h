@@ -5,9 +5,12 @@
  * pool of rows. `reference` and `again` have nothing freed: their bits are the same. Every other twin runs under one plan
  * (harness/plan/plan.h), which is in its record, or on another number of ranks as well. The seed of the op data orders the pool.
  *
+ * Intervals are over questions, of one pair of copies. How much copies differ at all shows in the deviations over those with
+ * different bits: a change within these says nothing about the factor.
+ *
  * Quality is asked of held-out questions, each alone in a row, with all plans disarmed: the weights are judged, in golden
  * arithmetic. A question is right if greedy decoding gives its answer and END: each of these tokens has the largest logit behind
- * the right ones. Intervals have 95 % over questions, of this pair of copies: another pair may differ by more.
+ * the right ones. Intervals have 95 %.
  *
  * Twins share nothing and run side by side, one a thread; threads change no bit and no number.
  * Units: nats a token; shares from 0 to 1. Ownership: iq_twins_close frees. Errors: IQ_USAGE (a factor that is not known, with
@@ -23,7 +26,6 @@
 #include <stdint.h>
 
 enum {
-    IQ_TWINS_STEPS = 300,       /* by default */
     IQ_TWINS_STEPS_MAX = 10000, /* the pool of rows is in memory */
     IQ_TWINS_LAST = 10,         /* steps whose mean loss is the final one */
     IQ_TWIN_START = -1,         /* the first difference is in the first weights */
@@ -61,6 +63,9 @@ struct iq_twins {
     uint32_t steps, asked;
     uint64_t tokens, weights; /* of all answers; of the model */
     bool repeated;            /* again is the reference, to the last bit */
+    /* Over the reference and all that have another bit: their number, mean and standard deviation of right / asked and nll. */
+    uint32_t copies;
+    double right_mean, right_deviation, nll_mean, nll_deviation;
 };
 
 struct iq_twins_config {

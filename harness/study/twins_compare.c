@@ -75,3 +75,27 @@ void iq__twins_compare(const struct iq__twins_material *s, const struct iq__twin
     compare_answers(c, reference, out);
     compare_nll(s, c, reference, out);
 }
+
+void iq__twins_spread(struct iq_twins *s)
+{
+    double right = 0, nll = 0, right_squares = 0, nll_squares = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct iq_twin *t = &s->twin[i];
+        if (i && t->step == IQ_TWIN_EQUAL) continue;
+        s->copies++;
+        right += (double)t->right / s->asked;
+        nll += t->nll;
+    }
+    s->right_mean = right / s->copies;
+    s->nll_mean = nll / s->copies;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct iq_twin *t = &s->twin[i];
+        if (i && t->step == IQ_TWIN_EQUAL) continue;
+        double r = (double)t->right / s->asked - s->right_mean, l = t->nll - s->nll_mean;
+        right_squares += r * r;
+        nll_squares += l * l;
+    }
+    if (s->copies < 2) return;
+    s->right_deviation = sqrt(right_squares / (s->copies - 1));
+    s->nll_deviation = sqrt(nll_squares / (s->copies - 1));
+}

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum iq_canary_id tasks[IQ__TWINS_TASKS] = {IQ_CANARY_COMPARE, IQ_CANARY_COUNT,
-                                                         IQ_CANARY_BRACKETS};
+static const enum iq_canary_id tasks[IQ__TWINS_TASKS] = {IQ_CANARY_SORT, IQ_CANARY_BRACKETS};
 
 static struct iq_train_recipe recipe_of(const struct iq_twins_config *c)
 {

@@ -11,8 +11,8 @@
 enum {
     IQ__TWINS_ROWS = 8,
     IQ__TWINS_LENGTH = IQ_CANARY_SHORTEST,
-    IQ__TWINS_TASKS = 3,
-    IQ__TWINS_QUESTIONS = 160 * IQ__TWINS_TASKS,
+    IQ__TWINS_TASKS = 2,
+    IQ__TWINS_QUESTIONS = 240 * IQ__TWINS_TASKS,
     IQ__TWINS_LONGEST = 64 /* ids of a question and its answer at level 0 */
 };
 
@@ -56,5 +56,7 @@ struct iq__twins_copy {
 /* Fills all of *out but its factor. */
 void iq__twins_compare(const struct iq__twins_material *, const struct iq__twins_copy *,
                        const struct iq__twins_copy *reference, struct iq_twin *out);
+/* copies and what follows it, once all twins are compared. */
+void iq__twins_spread(struct iq_twins *);
 
 #endif

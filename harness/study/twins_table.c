@@ -22,11 +22,11 @@ void iq_twins_text(const struct iq_twins *s, struct iq_buf *b)
     iq_buf_printf(
         b, "%llu weights, %u steps; %u held-out questions, %llu tokens of answers; intervals have 95 %%\n",
         (unsigned long long)s->weights, s->steps, s->asked, (unsigned long long)s->tokens);
-    iq_buf_printf(b, "%-15s  %-32s  %8s  %6s  %-21s  %-22s  %6s  %s\n", "freed", "first difference",
+    iq_buf_printf(b, "%-15s  %-28s  %8s  %6s  %-21s  %-22s  %6s  %s\n", "freed", "first difference",
                   "distance", "loss", "right", "less the reference's", "nll", "less the reference's");
     for (size_t i = 0; i < s->n; i++) {
         const struct iq_twin *t = &s->twin[i];
-        char bits[80], right[64], by[64] = "", nll_by[64] = "";
+        char bits[80], right[64], by[64] = "-", nll_by[64] = "-";
         bits_text(t, i == 0, bits, sizeof bits);
         snprintf(right, sizeof right, "%5.1f %% [%5.1f, %5.1f]", 100.0 * t->right / s->asked, 100 * t->low,
                  100 * t->high);
@@ -35,9 +35,14 @@ void iq_twins_text(const struct iq_twins *s, struct iq_buf *b)
                      100 * t->right_by_high);
         if (i)
             snprintf(nll_by, sizeof nll_by, "%+.4f [%+.4f, %+.4f]", t->nll_by, t->nll_by_low, t->nll_by_high);
-        iq_buf_printf(b, "%-15s  %-32s  %8.2g  %6.4f  %-21s  %-22s  %6.4f  %s\n", t->factor->name, bits,
+        iq_buf_printf(b, "%-15s  %-28s  %8.2g  %6.4f  %-21s  %-22s  %6.4f  %s\n", t->factor->name, bits,
                       t->distance, t->loss, right, by, t->nll, nll_by);
     }
+    iq_buf_printf(
+        b,
+        "%u copies of different bits: right %.1f %% with a standard deviation of %.1f points; nll %.4f, "
+        "%.4f\n",
+        s->copies, 100 * s->right_mean, 100 * s->right_deviation, s->nll_mean, s->nll_deviation);
 }
 
 static void number(struct iq_jw *w, const char *key, double value)
@@ -108,6 +113,11 @@ void iq_twins_json(const struct iq_twins *s, struct iq_buf *b)
     iq_jw_key(&w, "questions"), iq_jw_u64(&w, s->asked);
     iq_jw_key(&w, "tokens"), iq_jw_u64(&w, s->tokens);
     iq_jw_key(&w, "repeated"), iq_jw_bool(&w, s->repeated);
+    iq_jw_key(&w, "copies"), iq_jw_u64(&w, s->copies);
+    number(&w, "accuracy_mean", s->right_mean);
+    number(&w, "accuracy_deviation", s->right_deviation);
+    number(&w, "nll_mean", s->nll_mean);
+    number(&w, "nll_deviation", s->nll_deviation);
     iq_jw_key(&w, "twins"), iq_jw_begin(&w, '[');
     for (size_t i = 0; i < s->n; i++) twin_json(s, &s->twin[i], &w);
     iq_jw_end(&w, ']');

@@ -302,6 +302,24 @@ START_TEST(k15_is_the_product_under_another_unit)
 }
 END_TEST
 
+/* Four ranks, a column for each part of the ring. 1e8 swallows a 1 next to it. */
+START_TEST(k15_adds_around_a_ring_or_from_the_last_rank)
+{
+    static const float of_rank[4] = {1e8f, 1, -1e8f, 1}, around[4] = {0, 1, 0, 1}, from_last[4] = {0};
+    float x[4][4], y[4];
+    struct iq_piece piece[4];
+    for (uint32_t r = 0; r < 4; r++) {
+        for (int c = 0; c < 4; c++) x[r][c] = of_rank[r];
+        piece[r] = (struct iq_piece){r, 1, r, x[r], 4};
+    }
+    struct iq_all_reduce a = {.rows = 1, .n = 4, .units = 4, .pieces = 4, .piece = piece, .y = y, .ldy = 4};
+    run(&iq__k15_ring, &a, NULL, NULL);
+    ck_assert(!memcmp(y, around, sizeof y));
+    run(&iq__k15_backwards, &a, NULL, NULL);
+    ck_assert(!memcmp(y, from_last, sizeof y));
+}
+END_TEST
+
 /* ---- all_reduce ---- */
 
 enum { WIDTH = 80, REDUCED = 2, PIECES = 3 };
@@ -405,6 +423,7 @@ int main(void)
     tcase_add_test(t, k18_is_the_product_without_its_tail);
     tcase_add_test(t, k17_is_the_product_of_bfloat16_activations);
     tcase_add_test(t, k15_is_the_product_under_another_unit);
+    tcase_add_test(t, k15_adds_around_a_ring_or_from_the_last_rank);
     tcase_add_test(t, k16_reads_what_the_call_before_left);
     tcase_add_test(t, k16_is_masked_with_one_rank);
     tcase_add_test(t, k16_splits_messages_that_exceed_the_mailbox);

@@ -73,6 +73,20 @@ START_TEST(numbers_are_within_their_intervals)
 }
 END_TEST
 
+/* ring-2 and again are no copies of their own. */
+START_TEST(the_deviation_is_that_of_copies_with_different_bits)
+{
+    double sum = 0, squares = 0;
+    ck_assert_uint_eq(twins.copies, 10);
+    for (size_t i = 0; i < twins.n; i++)
+        if (i == 0 || twins.twin[i].step != IQ_TWIN_EQUAL) sum += twins.twin[i].nll / 10;
+    for (size_t i = 0; i < twins.n; i++)
+        if (i == 0 || twins.twin[i].step != IQ_TWIN_EQUAL) squares += pow(twins.twin[i].nll - sum, 2) / 9;
+    ck_assert(fabs(sum - twins.nll_mean) < 1e-9 && fabs(sqrt(squares) - twins.nll_deviation) < 1e-9);
+    ck_assert(twins.nll_deviation > 0);
+}
+END_TEST
+
 START_TEST(threads_and_other_twins_change_no_number)
 {
     static const char *const one[] = {"sum-order", NULL};
@@ -106,6 +120,7 @@ int main(void)
     tcase_add_test(c, each_freed_factor_differs_at_the_first_step_it_can);
     tcase_add_test(c, the_bits_of_a_ring_follow_from_its_ranks);
     tcase_add_test(c, numbers_are_within_their_intervals);
+    tcase_add_test(c, the_deviation_is_that_of_copies_with_different_bits);
     tcase_add_test(c, threads_and_other_twins_change_no_number);
     tcase_add_test(odd, an_unknown_factor_is_refused_before_anything_is_trained);
     suite_add_tcase(s, c);
