@@ -15,7 +15,7 @@
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { MIXED = 8 };
 #else
-enum { MIXED = 16 };
+enum { MIXED = 10 };
 #endif
 enum { REQUESTS = 36, LONGEST = 56, ANSWER = 10, STEM = 54 };
 
