@@ -174,7 +174,7 @@ static int choose(const struct iq_twins_config *c, struct study *y, struct iq_er
         while (known[at] && strcmp(known[at], *f)) at++;
         if (!known[at]) return iq_not_among("factor", *f, known, "--factor", IQ_USAGE, err);
     }
-    y->copy = calloc(all, sizeof *y->copy);
+    y->copy = calloc(sizeof known / sizeof *known, sizeof *y->copy);
     if (!y->copy) return iq_fail(err, IQ_MEMORY, "no memory for %zu twins", all);
     for (size_t i = 0; i < all; i++) {
         bool taken = i < 2 || !c->factor;
