@@ -18,7 +18,7 @@ bool iq_answer_right(const char *text, size_t n, const char *expect)
     return n == m && !memcmp(text, expect, n);
 }
 
-static const double z = 1.959963984540054; /* 97.5 % of the normal distribution */
+static const double z = IQ_ANSWER_Z;
 
 void iq_answer_interval(uint64_t right, uint64_t asked, double *low, double *high)
 {

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define IQ_ANSWER_Z 1.959963984540054 /* 97.5 % of the normal distribution lie below */
+
 /* The same bytes, but for white space at either end. text: (n). */
 bool iq_answer_right(const char *text, size_t n, const char *expect);
 

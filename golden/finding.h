@@ -167,8 +167,8 @@ struct iq_finding {
     uint64_t tie_flips, decisive_flips; /* first flip of each request */
     double worst_margin;                /* largest golden margin of a flip */
     struct iq_answers answers;          /* all */
-    struct iq_answers
-        *batch; /* by the batch of the subject's step that chose an answer's first token, ascending */
+    /* By the batch of the subject's step that chose an answer's first token, ascending. */
+    struct iq_answers *batch;
     size_t n_batches;
 
     bool show_fired;

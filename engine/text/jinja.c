@@ -2,6 +2,7 @@
 /* Jinja templates in a child: python3 with the script above, the request on its standard input. The child is
  * a fresh process each time, so a template that fails leaves nothing behind for the next request. */
 #include "engine/text/chat_parts.h"
+#include "kernels/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { TIMEOUT_MS = 5000, MEMORY = 1 << 30 };
@@ -22,13 +22,6 @@ enum { TIMEOUT_MS = 5000, MEMORY = 1 << 30 };
     "this model's chat template needs Python 3 with jinja2 (Debian: apt-get install python3-jinja2): "       \
     "install it, "                                                                                           \
     "or give the prompt as it is with --raw"
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* python3 on PATH, which is searched here because only plain system calls are safe between fork and exec. */
 static bool find_python(char *path, size_t size)
@@ -85,12 +78,12 @@ static void become_python(const char *path, int in, int out, char *const env[])
 /* Feeds the request and collects the answer until the child closes its output. */
 static int talk(int to, int from, const char *request, size_t len, struct iq_buf *answer, struct iq_err *err)
 {
-    int64_t end = now_ms() + TIMEOUT_MS;
+    int64_t end = iq_clock_ms() + TIMEOUT_MS;
     size_t sent = 0;
     char part[16384];
     for (;;) {
         struct pollfd fds[2] = {{from, POLLIN, 0}, {sent < len ? to : -1, POLLOUT, 0}};
-        int64_t left = end - now_ms();
+        int64_t left = end - iq_clock_ms();
         if (left <= 0 || (poll(fds, 2, (int)left) == 0))
             return iq_fail(err, IQ_LIMIT, "the chat template took more than %d s and was stopped",
                            TIMEOUT_MS / 1000);

@@ -17,9 +17,9 @@ struct packing {
     struct iq__tables tables;
     struct iq_canary_row *row;
     uint32_t room; /* ids that may be used */
-    /* Far rows: the order in which the keys of the table in front are asked for, and how many were. */
-    char order[IQ__TABLE_KEYS];
-    uint32_t asked;
+    char order
+        [IQ__TABLE_KEYS]; /* in which the keys of a table are asked for: a far row's, or the last one's */
+    uint32_t asked;       /* far rows: how many were */
     struct iq_err *err;
 };
 
@@ -54,21 +54,26 @@ static bool put_question(struct packing *p, const struct iq__question *q, unsign
     return true;
 }
 
+/* `asked` of a table's n keys, in any order. */
+static void draw_order(struct packing *p, uint32_t n, uint32_t asked)
+{
+    for (uint32_t i = 0; i < n; i++) p->order[i] = (char)i;
+    iq__sample(&p->draws, p->order, n, asked);
+}
+
 /* A table, and questions about different keys of it. */
 static int put_lookups(struct packing *p, uint32_t level, bool *fitted)
 {
     struct iq__text text;
     struct iq__question q;
     uint32_t n = iq__table_keys(level, &p->draws), asked = 3 + level < n ? 3 + level : n;
-    char order[IQ__TABLE_KEYS] = {0};
     *fitted = false;
     if (p->tables.tables == IQ__TABLES || !fits(p, 5 * n + 1 + ASKED)) return IQ_OK;
     IQ_TRY(iq__table_draw(&p->tables, n, p->split, &p->draws, &text, p->err));
     put_text(p, &text);
-    for (uint32_t i = 0; i < n; i++) order[i] = (char)i;
-    iq__sample(&p->draws, order, n, asked);
+    draw_order(p, n, asked);
     for (uint32_t i = 0; i < asked; i++) {
-        iq__table_ask(&p->tables, p->tables.key[p->tables.n - n + (uint32_t)order[i]], &q);
+        iq__table_ask(&p->tables, p->tables.key[p->tables.n - n + (uint32_t)p->order[i]], &q);
         if (!put_question(p, &q, IQ_CANARY_LOOKUP, level)) break;
     }
     *fitted = true;
@@ -106,8 +111,7 @@ static int pack(struct packing *p, uint32_t front_keys)
     if (front_keys) {
         IQ_TRY(iq__table_draw(&p->tables, front_keys, p->split, &p->draws, &text, p->err));
         put_text(p, &text);
-        for (uint32_t i = 0; i < front_keys; i++) p->order[i] = (char)i;
-        iq__sample(&p->draws, p->order, front_keys, front_keys);
+        draw_order(p, front_keys, front_keys);
     }
     for (int fails = 0; fits(p, ASKED) && fails < FAILS;) {
         bool fitted = false;

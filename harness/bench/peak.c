@@ -2,21 +2,14 @@
 #include "harness/bench/peak.h"
 
 #include "harness/bench/sysfile.h"
+#include "kernels/base/clock.h"
 
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 enum { WINDOWS = 5 };
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* Twelve accumulators, written out one by one because an array would live in memory. x * 1 + 0 neither grows nor turns
  * subnormal; the empty asm hides that from the compiler and keeps the results alive. */
@@ -110,10 +103,10 @@ double iq_peak_fma(const struct iq_peak_isa *isa, struct iq_pool *pool)
     double best = 0;
     iq_pool_run(pool, burn_part, &b); /* wakes threads and clocks */
     for (int w = 0; w < WINDOWS; w++) {
-        double began = now_s();
+        double began = iq_clock_s();
         iq_pool_run(pool, burn_part, &b);
-        double rate =
-            (double)b.rounds * IQ_PEAK_CHAINS * isa->lanes * 2 * iq_pool_threads(pool) / (now_s() - began);
+        double rate = (double)b.rounds * IQ_PEAK_CHAINS * isa->lanes * 2 * iq_pool_threads(pool) /
+                      (iq_clock_s() - began);
         if (rate > best) best = rate;
     }
     return best * 1e-9;
@@ -208,9 +201,9 @@ int iq_peak_read(size_t bytes, struct iq_pool *pool, double *gb_per_s, struct iq
     r.bytes = map;
     iq_pool_run(pool, fill_part, &r);
     for (int w = 0; w < WINDOWS; w++) {
-        double began = now_s();
+        double began = iq_clock_s();
         iq_pool_run(pool, read_part, &r);
-        double rate = (double)(r.blocks * 4096) / (now_s() - began);
+        double rate = (double)(r.blocks * 4096) / (iq_clock_s() - began);
         if (rate > best) best = rate;
     }
     munmap(map, bytes);

@@ -2,10 +2,10 @@
 
 #include "golden/answer.h"
 #include "harness/cli/progress.h"
+#include "kernels/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- the questions as two sets of requests ---- */
 
@@ -127,18 +127,11 @@ static int ask(const struct exam *x, const struct iq_settings *s, const struct i
     return status;
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 int iq_eval_run(const struct iq_model *m, const struct iq_settings *s, struct iq_prompts *prompts,
                 struct iq_eval *e, struct iq_err *err)
 {
     struct exam x = {.model = m, .prompts = prompts};
-    const double began = seconds();
+    const double began = iq_clock_s();
     struct iq_progress bar;
     *e = (struct iq_eval){0};
     int status = prepare(&x, e, err);
@@ -148,7 +141,7 @@ int iq_eval_run(const struct iq_model *m, const struct iq_settings *s, struct iq
         if (status == IQ_OK) status = ask(&x, s, x.scored, take_score, &bar, e, err);
         iq_progress_end(&bar);
     }
-    e->seconds = seconds() - began;
+    e->seconds = iq_clock_s() - began;
     iq_ids_free(&x.ids);
     free(x.scored);
     if (status != IQ_OK) iq_eval_close(e);

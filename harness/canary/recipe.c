@@ -3,11 +3,13 @@
 #include "golden/canary/canary.h"
 #include "harness/model/embedded.h"
 
-/* What mattered: attention's and the feed-forward's outputs begin at zero, embeddings at deviation 1; a rotary base that
- * reaches over the whole context; the final decay, which brings 90-97 % to 99-100 %. */
-#define SCHEDULE                                                                                             \
-    .steps = 5400, .warmup = 100, .schedule = IQ_TRAIN_LINEAR, .tail = 0.3, .rate = 1.4e-3, .beta1 = 0.9,    \
-    .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .clip = 1.0, .seed = 1
+/* What both have. What mattered: attention's and the feed-forward's outputs begin at zero, embeddings at deviation 1; a
+ * rotary base that reaches over the whole context; the final decay, which brings 90-97 % to 99-100 %. */
+#define SHARED                                                                                               \
+    .vocab = IQ_CANARY_VOCAB, .hidden = 192, .heads = 8, .kv_heads = 8, .head_dim = 32,                      \
+    .length = IQ_CANARY_CONTEXT, .rope_base = 500000, .norm_eps = 1e-5, .init_embed = 1, .init_in = 0.036,   \
+    .init_head = 0.036, .steps = 5400, .warmup = 100, .schedule = IQ_TRAIN_LINEAR, .tail = 0.3,              \
+    .rate = 1.4e-3, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .clip = 1.0, .seed = 1
 
 /* Taken while the shipped file was made. */
 static const struct iq_canary_golden dense_golden[] = {{20, "e1281e6de19168b97b21486ef5b2f0a9"},
@@ -29,43 +31,14 @@ static const struct iq_canary_golden moe_golden[] = {{0, NULL}};
 
 const struct iq_canary_recipe iq_canary_dense = {
     .name = "dense",
-    .train = {.vocab = IQ_CANARY_VOCAB,
-              .hidden = 192,
-              .layers = 5,
-              .heads = 8,
-              .kv_heads = 8,
-              .head_dim = 32,
-              .ffn = 256,
-              .length = IQ_CANARY_CONTEXT,
-              .rope_base = 500000,
-              .norm_eps = 1e-5,
-              .init_embed = 1,
-              .init_in = 0.036,
-              .init_head = 0.036,
-              SCHEDULE},
+    .train = {SHARED, .layers = 5, .ffn = 256},
     .golden = dense_golden,
     .sha256 = IQ_EMBEDDED_SHA256,
 };
 
 const struct iq_canary_recipe iq_canary_moe = {
     .name = "moe",
-    .train = {.vocab = IQ_CANARY_VOCAB,
-              .hidden = 192,
-              .layers = 4,
-              .heads = 8,
-              .kv_heads = 8,
-              .head_dim = 32,
-              .ffn = 56,
-              .experts = 8,
-              .active = 2,
-              .length = IQ_CANARY_CONTEXT,
-              .rope_base = 500000,
-              .norm_eps = 1e-5,
-              .init_embed = 1,
-              .init_in = 0.036,
-              .init_router = 0.02,
-              .init_head = 0.036,
-              .balance = 0.01,
-              SCHEDULE},
+    .train = {SHARED, .layers = 4, .ffn = 56, .experts = 8, .active = 2, .init_router = 0.02,
+              .balance = 0.01},
     .golden = moe_golden,
 };

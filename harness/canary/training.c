@@ -2,12 +2,12 @@
 
 #include "golden/canary/canary.h"
 #include "harness/cli/progress.h"
+#include "kernels/base/clock.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 int iq_canary_batch(uint64_t seed, uint32_t step, uint32_t steps, uint32_t *tokens, uint8_t *mask,
                     struct iq_train_batch *out, struct iq_err *err)
@@ -53,13 +53,6 @@ static void restore_signals(const struct sigaction before[ENDS])
 }
 
 /* ---- the run ---- */
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool same_recipe(const struct iq_train_recipe *a, const struct iq_train_recipe *b)
 {
@@ -126,12 +119,12 @@ static int end_stretch(const struct iq_canary_training *c, const struct iq_train
     if (!s->steps) return IQ_OK;
     s->report.step = iq_train_steps_done(t);
     s->report.loss /= s->steps;
-    s->report.tokens_s = (double)s->ids / (seconds() - s->began);
+    s->report.tokens_s = (double)s->ids / (iq_clock_s() - s->began);
     s->report.digest = iq_train_digest(t);
     s->report.golden = golden_digest(c->recipe, s->report.step);
     IQ_TRY(iq_train_save(t, c->checkpoint, err));
     IQ_TRY(c->report(c->ctx, &s->report, err));
-    *s = (struct stretch){.began = seconds()};
+    *s = (struct stretch){.began = iq_clock_s()};
     return IQ_OK;
 }
 
@@ -140,7 +133,7 @@ static int go_on(const struct iq_canary_training *c, struct iq_train *t, struct 
     static uint32_t tokens[IQ_CANARY_STEP_IDS];
     static uint8_t mask[IQ_CANARY_STEP_IDS];
     const uint32_t first = iq_train_steps_done(t);
-    struct stretch s = {.began = seconds()};
+    struct stretch s = {.began = iq_clock_s()};
     struct iq_progress bar;
     int status = IQ_OK;
     iq_progress_begin(&bar, "training", "tok", (uint64_t)first * IQ_CANARY_STEP_IDS,

@@ -1,15 +1,7 @@
 #include "harness/cli/commands.h"
 #include "harness/model/fetch.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/json.h"
-
-#include <time.h>
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static int list(struct iq_call *call)
 {
@@ -26,7 +18,7 @@ static int run(struct iq_call *call, struct iq_err *err)
     if (iq_arg_on(call, "list")) return list(call);
     if (!call->n_operands)
         return iq_fail(err, IQ_USAGE, "a model's name is missing; --list shows the known ones");
-    double began = now_s();
+    double began = iq_clock_s();
     IQ_TRY(iq_known_model_get(call->operands[0], &m, err));
     IQ_TRY(iq_model_fetch(m, iq_arg_on(call, "verify"), path, &fetched, err));
     struct iq_buf line = IQ_BUF(1 << 16);
@@ -38,7 +30,7 @@ static int run(struct iq_call *call, struct iq_err *err)
         iq_jw_key(&w, "bytes"), iq_jw_u64(&w, m->bytes);
         iq_jw_key(&w, "sha256"), iq_jw_str(&w, m->sha256);
         iq_jw_key(&w, "fetched"), iq_jw_bool(&w, fetched);
-        iq_jw_key(&w, "seconds"), iq_jw_f64(&w, now_s() - began);
+        iq_jw_key(&w, "seconds"), iq_jw_f64(&w, iq_clock_s() - began);
         iq_jw_end(&w, '}');
     } else {
         iq_buf_printf(&line, "%s", path);

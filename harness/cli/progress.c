@@ -1,4 +1,5 @@
 #include "harness/cli/progress.h"
+#include "kernels/base/clock.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -6,17 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 static struct iq_progress *active; /* the bar on the screen, so that iq_say can get past it */
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static int columns(void)
 {
@@ -97,7 +90,7 @@ static void watch_signals(void)
 void iq_progress_begin(struct iq_progress *p, const char *label, const char *unit, uint64_t first,
                        uint64_t total)
 {
-    *p = (struct iq_progress){.first = first, .done = first, .total = total, .began_ns = now_ns()};
+    *p = (struct iq_progress){.first = first, .done = first, .total = total, .began_ns = iq_clock_ns()};
     snprintf(p->label, sizeof p->label, "%s", label);
     snprintf(p->unit, sizeof p->unit, "%s", unit);
     const char *term = getenv("TERM");
@@ -112,7 +105,7 @@ void iq_progress_at(struct iq_progress *p, uint64_t done)
 {
     p->done = done;
     if (!p->shown) return;
-    uint64_t now = now_ns();
+    uint64_t now = iq_clock_ns();
     if (now - p->drawn_ns >= 100000000u) draw(p, now);
 }
 
@@ -136,5 +129,5 @@ void iq_say(const char *fmt, ...)
         if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
     if (active) erase();
     fprintf(stderr, "inquest: %s\n", text);
-    if (active) draw(active, now_ns());
+    if (active) draw(active, iq_clock_ns());
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "harness/model/child.h"
+#include "kernels/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { TICK_MS = 100 };
@@ -46,18 +46,11 @@ static void keep_tail(struct iq_child_result *r, const char *bytes, size_t n)
     r->tail[have + n] = 0;
 }
 
-static long long now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
-}
-
 /* Reads both pipes until they close. False: out of time. */
 static int listen_to(const struct iq_child_spec *spec, int out, int err, struct iq_child_result *r)
 {
     struct pollfd fds[2] = {{.fd = out, .events = POLLIN}, {.fd = err, .events = POLLIN}};
-    long long end = spec->timeout_ms ? now_ms() + spec->timeout_ms : 0, ticked = now_ms();
+    long long end = spec->timeout_ms ? iq_clock_ms() + spec->timeout_ms : 0, ticked = iq_clock_ms();
     char bytes[4096];
     while (fds[0].fd >= 0 || fds[1].fd >= 0) {
         poll(fds, 2, TICK_MS);
@@ -72,7 +65,7 @@ static int listen_to(const struct iq_child_spec *spec, int out, int err, struct 
             else
                 keep_tail(r, bytes, (size_t)n);
         }
-        long long now = now_ms();
+        long long now = iq_clock_ms();
         if (end && now > end) return 0;
         if (spec->tick && now - ticked >= TICK_MS) {
             spec->tick(spec->ctx);

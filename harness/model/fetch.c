@@ -3,6 +3,7 @@
 
 #include "harness/cli/progress.h"
 #include "harness/model/child.h"
+#include "kernels/base/file.h"
 #include "kernels/base/sha256.h"
 
 #include <errno.h>
@@ -214,15 +215,9 @@ static int install(struct job *j, struct iq_err *err)
 
 static int unembed(struct job *j, struct iq_err *err)
 {
-    FILE *f = fopen(j->extracted, "we");
-    bool good = f && fwrite(j->model->embedded, 1, j->model->bytes, f) == j->model->bytes && !fflush(f) &&
-                !fsync(fileno(f));
-    int why = errno;
-    if (f) good = !fclose(f) && good;
-    if (good) return IQ_OK;
-    return iq_fail(err, why == ENOSPC ? IQ_FULL : IQ_IO,
-                   "%s: the model could not be written: %s; INQUEST_CACHE can name another place",
-                   j->extracted, strerror(why));
+    int status = iq_file_write_whole(j->extracted, j->model->embedded, j->model->bytes, err);
+    if (status != IQ_OK) add_remedy(err, "INQUEST_CACHE can name another place than ", j->partial);
+    return status;
 }
 
 static int fetch_locked(struct job *j, struct iq_err *err)

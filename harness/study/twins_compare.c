@@ -34,9 +34,7 @@ static double distance(const struct iq__twins_copy *c, const struct iq__twins_co
 static void compare_nll(const struct iq__twins_material *s, const struct iq__twins_copy *c,
                         const struct iq__twins_copy *reference, struct iq_twin *out)
 {
-    static const double z = 1.959963984540054,
-                        n = IQ__TWINS_QUESTIONS; /* 97.5 % of the normal distribution */
-    const double tokens = (double)s->answers;
+    const double n = IQ__TWINS_QUESTIONS, tokens = (double)s->answers;
     double squares = 0;
     for (int i = 0; i < IQ__TWINS_QUESTIONS; i++) {
         out->nll += c->score[i].nll / tokens;
@@ -47,7 +45,7 @@ static void compare_nll(const struct iq__twins_material *s, const struct iq__twi
         double rest = c->score[i].nll - reference->score[i].nll - out->nll_by * (q->n - q->prompt);
         squares += rest * rest;
     }
-    double half = z * sqrt(squares * n / (n - 1)) / tokens;
+    double half = IQ_ANSWER_Z * sqrt(squares * n / (n - 1)) / tokens;
     out->nll_by_low = out->nll_by - half;
     out->nll_by_high = out->nll_by + half;
 }
