@@ -102,7 +102,7 @@ uint32_t iq__engine_captured(uint32_t batch)
     return c;
 }
 
-static struct iq_row make_row(const struct iq_seat *seat, uint32_t pos, uint32_t cell)
+struct iq_row iq__engine_row(const struct iq_seat *seat, uint32_t pos, uint32_t cell)
 {
     const struct iq_request *r = seat->request;
     return (struct iq_row){.request = seat->index,
@@ -114,6 +114,7 @@ static struct iq_row make_row(const struct iq_seat *seat, uint32_t pos, uint32_t
                            .phase = pos < r->n_prompt ? IQ_PREFILL : IQ_DECODE,
                            .attempt = seat->attempt,
                            .cell = cell,
+                           .draft = seat->n_draft,
                            .top_k = r->top_k,
                            .temperature = r->temperature,
                            .top_p = r->top_p,
@@ -129,18 +130,18 @@ static void make_batch(struct iq_engine *e, struct iq_batch *b)
     for (uint32_t i = 0; i < s->shares; i++) {
         struct iq_seat *seat = s->share[i].seat;
         e->seq[b->seqs++] = (struct iq_seq){b->rows, s->share[i].tokens, seat->computed, seat->blocks};
-        decode_only &= s->share[i].tokens == 1;
+        decode_only &= s->share[i].tokens == 1 + seat->n_draft;
         for (uint32_t t = 0; t < s->share[i].tokens; t++, b->rows++) {
             uint32_t pos = seat->computed + t;
-            bool last = pos + 1 == seat->n_ids;
-            e->row[b->rows] = make_row(seat, pos, b->rows);
-            e->ids[b->rows] = seat->ids[pos];
+            bool known = pos < seat->n_ids, last = pos + 1 >= seat->n_ids;
+            e->row[b->rows] = iq__engine_row(seat, pos, b->rows);
+            e->ids[b->rows] = known ? seat->ids[pos] : seat->draft[pos - seat->n_ids];
             e->of_row[b->rows] = seat;
             if (last || seat->request->score) e->predict[b->predicts++] = b->rows;
         }
     }
     e->step.batch = s->shares;
-    e->step.captured = e->config.captured && decode_only ? iq__engine_captured(s->shares) : s->shares;
+    e->step.captured = e->config.captured && decode_only ? iq__engine_captured(b->rows) : s->shares;
     e->step.tokens = b->rows;
     e->step.tp = e->model->tp;
     e->step.tracing = e->config.level >= IQ_LEVEL_OPS;
@@ -177,20 +178,28 @@ static void keep_candidates(const struct iq_forward *f, uint32_t i, uint32_t *id
     }
 }
 
-/* The i-th predicting row's token joins its request. */
-static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
+/* The token that follows the i-th predicting row joins its request. */
+static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i, uint32_t token)
 {
     const struct iq_forward *f = &e->forward;
     const struct iq_request *r = seat->request;
     uint32_t done = seat->n_ids - r->n_prompt;
-    if (done < r->max_tokens) {
-        size_t at = (size_t)done * f->k;
-        keep_candidates(f, i, seat->top_id + at, seat->top_logit + at);
-        seat->ids[seat->n_ids++] = f->got.token[i];
-        e->stats.generated++;
-    }
-    bool stop = r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, f->got.token[i]);
-    if (stop)
+    if (done == r->max_tokens) return; /* only prefilled */
+    size_t at = (size_t)done * f->k;
+    keep_candidates(f, i, seat->top_id + at, seat->top_logit + at);
+    seat->ids[seat->n_ids++] = token;
+    e->stats.generated++;
+}
+
+bool iq__engine_stops(const struct iq_engine *e, const struct iq_request *r, uint32_t token)
+{
+    return r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, token);
+}
+
+static void end(struct iq_engine *e, struct iq_seat *seat)
+{
+    const struct iq_request *r = seat->request;
+    if (iq__engine_stops(e, r, seat->ids[seat->n_ids - 1]))
         finish(e, seat, "stop");
     else if (seat->n_ids - r->n_prompt >= r->max_tokens)
         finish(e, seat, "length");
@@ -215,12 +224,15 @@ static void apply(struct iq_engine *e, const struct iq_batch *b)
     for (uint32_t i = 0; i < b->seqs; i++) {
         const struct iq_seq *q = &b->seq[i];
         struct iq_seat *seat = e->of_row[q->first];
-        uint32_t before = seat->computed;
-        seat->computed += q->rows;
+        uint32_t before = seat->computed, known = seat->n_ids;
+        seat->computed += seat->kept;
+        for (; next < b->predicts && b->predict[next] < q->first + q->rows; next++) {
+            uint32_t follows = q->pos + (b->predict[next] - q->first) + 1;
+            if (follows >= known && follows <= seat->computed)
+                append(e, seat, next, seat->chosen[follows - known]);
+        }
         publish(e, seat, before);
-        uint32_t end = q->first + q->rows, last = UINT32_MAX;
-        for (; next < b->predicts && b->predict[next] < end; next++) last = next;
-        if (seat->computed == seat->n_ids) append(e, seat, last);
+        if (seat->computed >= known) end(e, seat);
     }
 }
 
@@ -279,8 +291,10 @@ int iq_engine_step(struct iq_engine *e, bool *more, struct iq_err *err)
         if (e->forward.got.token[i] >= e->model->config.vocab)
             return iq_fail(err, IQ_CRASHED, "step %llu: sample chose token %u; the vocabulary has %u",
                            (unsigned long long)e->step.step, e->forward.got.token[i], e->model->config.vocab);
+    IQ_TRY(iq__engine_verify(e, &b, err));
     IQ_TRY(iq_recorder_step(&e->recorder, &e->forward, &b, e->of_row, err));
     apply(e, &b);
+    IQ_TRY(iq__engine_draft(e, &b, err));
     iq_schedule_advance(&e->schedule, b.rows);
     e->stats.steps++;
     e->stats.tokens += b.rows;
@@ -301,6 +315,12 @@ const struct iq_node *iq_engine_nodes(const struct iq_engine *e, uint32_t *n)
 const struct iq_variant *iq_engine_variant(const struct iq_engine *e, enum iq_op_id op)
 {
     return iq_slots_at(e->slots, op, IQ_NO_LAYER, 0)->variant;
+}
+
+bool iq_engine_has(const struct iq_engine *e, enum iq_op_id op)
+{
+    bool speculation = op >= IQ_OP_ACCEPT && op <= IQ_OP_DRAFT;
+    return speculation ? e->config.speculate > 0 : iq_graph_has(&e->model->config, op);
 }
 
 const struct iq_cuda *iq_engine_device(const struct iq_engine *e) { return e->cuda; }
@@ -363,7 +383,9 @@ const struct iq_output *iq_engine_output(const struct iq_engine *e, uint32_t req
                                    .top_logit = s->top_logit,
                                    .nll = s->nll,
                                    .cached = s->cached,
-                                   .attempts = s->attempt};
+                                   .attempts = s->attempt,
+                                   .drafted = s->all_drafted,
+                                   .accepted = s->all_accepted};
     return &s->output;
 }
 

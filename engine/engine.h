@@ -4,6 +4,10 @@
  * that the scheduler chose (chunks of prompts and single decode tokens, side by side). What a row computes does not
  * depend on the step it rode in: that is the contract, and the property tests hold it to it.
  *
+ * With speculation a request has more rows in a step than its last token: drafts of those that may follow. Each row
+ * chooses a token as ever; drafts are kept as far as they are what was chosen, the others' rows are as if they had not been.
+ * So tokens, chains and logits are those of a run without.
+ *
  * Ownership: model, requests, selector and sink are borrowed. Requests' results are in iq_engine_output until close.
  * Not thread-safe; its worker threads are its own. Open it after fork.
  * Errors: IQ_LIMIT (a request larger than the KV cache or the context), IQ_MISMATCH (the floating-point mode changed; a
@@ -20,6 +24,8 @@
 struct iq_cuda; /* kernels/cuda/device.h */
 struct iq_engine;
 
+enum { IQ_DRAFT_MAX = 32 }; /* tokens that may be drafted at once */
+
 struct iq_engine_config {
     uint32_t threads;    /* worker threads, the caller's included */
     uint32_t batch;      /* most requests in a step */
@@ -27,7 +33,8 @@ struct iq_engine_config {
     uint32_t kv_blocks;  /* 0: enough for `batch` requests of the largest size */
     uint32_t prefix_min; /* shortest prefix, in tokens, that may be reused */
     bool prefix_cache;
-    bool captured; /* pad decode-only steps to 1, 2, 4, 8, 16 ... rows, as captured graphs have them */
+    bool captured;      /* pad decode-only steps to 1, 2, 4, 8, 16 ... rows, as captured graphs have them */
+    uint32_t speculate; /* most tokens of a request that are drafted for a step; 0: no speculation */
     enum iq_act act;
     const char *isa; /* highest instruction set to use, NULL: the best here */
     /* Where ops run: "cpu" (or NULL), "cuda", "cuda-shim" (the same kernels as fibers on the CPU). On a device, steps that
@@ -72,16 +79,18 @@ struct iq_output {
     const float *top_logit;             /* their logits before temperature; NaN: no such token */
     /* (n_prompt): nats of each prompt token given those before; [0] is 0. NULL unless scored. */
     const double *nll;
-    uint32_t cached;   /* prompt tokens that a prefix hit brought */
-    uint32_t attempts; /* times that it was preempted */
+    uint32_t cached;            /* prompt tokens that a prefix hit brought */
+    uint32_t attempts;          /* times that it was preempted */
+    uint32_t drafted, accepted; /* tokens that speculation guessed; of them, those that became the answer's */
 };
 
 struct iq_engine_stats {
     uint64_t steps, generated, preemptions;
-    uint64_t tokens;   /* rows computed */
-    uint64_t graphs;   /* steps that were launches of a captured graph */
-    uint64_t hits;     /* prompt tokens reused */
-    uint64_t clock_us; /* virtual time at the end */
+    uint64_t tokens;            /* rows computed */
+    uint64_t graphs;            /* steps that were launches of a captured graph */
+    uint64_t hits;              /* prompt tokens reused */
+    uint64_t drafted, accepted; /* by speculation, as in iq_output */
+    uint64_t clock_us;          /* virtual time at the end */
 };
 
 int iq_engine_open(const struct iq_model *, const struct iq_engine_config *, const struct iq_request *,
@@ -89,13 +98,16 @@ int iq_engine_open(const struct iq_model *, const struct iq_engine_config *, con
 void iq_engine_close(struct iq_engine *);
 /* The graph's nodes in canonical order, for the manifest. */
 const struct iq_node *iq_engine_nodes(const struct iq_engine *, uint32_t *n);
+/* Whether the graph has the op: the model's, and those of speculation where the engine speculates. */
+bool iq_engine_has(const struct iq_engine *, enum iq_op_id op);
 /* The variant that golden runs of an op. */
 const struct iq_variant *iq_engine_variant(const struct iq_engine *, enum iq_op_id op);
 /* The device where ops run, for the manifest; NULL: the CPU. */
 const struct iq_cuda *iq_engine_device(const struct iq_engine *);
 /* What libraries beside the kernels chose so far, by name: {"cublas": [...]}; {}: nothing. */
 void iq_engine_libraries(const struct iq_engine *, struct iq_jw *);
-/* hash of profile, dtypes, constants, experts, rotary digest, the ops that this model has and their points, version. */
+/* hash of profile, dtypes, constants, experts, rotary digest, the ops that this model has and their points, version. Ops of
+ * speculation are not in it: no bit of an answer depends on them, so runs with and without are compared digest by digest. */
 struct iq_digest iq_engine_contract(const struct iq_engine *);
 /* Faults; between steps. NULL disarms. */
 void iq_engine_arm(struct iq_engine *, const struct iq_selector *);

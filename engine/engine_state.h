@@ -36,6 +36,16 @@ struct iq_engine {
 /* The scheduler's call when a request joins the batch: finds its prefix through the prefix op. ctx: the engine. */
 int iq__engine_admit(void *ctx, struct iq_seat *, struct iq_err *);
 
+/* The row of a request's token. */
+struct iq_row iq__engine_row(const struct iq_seat *, uint32_t pos, uint32_t cell);
+/* Whether a token that was chosen ends the answer. */
+bool iq__engine_stops(const struct iq_engine *, const struct iq_request *, uint32_t token);
+
+/* speculate.c. After the forward pass: which rows of each request stay, and the tokens that they choose. */
+int iq__engine_verify(struct iq_engine *, const struct iq_batch *, struct iq_err *);
+/* After their tokens have joined them: drafts for the next step of the step's requests. */
+int iq__engine_draft(struct iq_engine *, const struct iq_batch *, struct iq_err *);
+
 /* The captured size that a batch is padded to: 1, 2, 4, 8, then every 8. */
 uint32_t iq__engine_captured(uint32_t batch);
 

@@ -287,7 +287,7 @@ static void pad(struct iq_forward *f, struct iq__walk *w)
 {
     const struct iq_batch *b = w->batch;
     struct iq_inputs *in = &f->in;
-    w->padded = f->padded && b->step.captured >= b->rows && b->predicts == b->rows && b->seqs == b->rows;
+    w->padded = f->padded && b->step.captured >= b->rows && b->predicts == b->rows;
     if (!w->padded) return;
     w->rows = w->seqs = w->predicts = b->step.captured;
     for (uint32_t r = b->rows; r < w->rows; r++) {

@@ -23,6 +23,10 @@ bool iq_graph_has(const struct iq_model_config *c, enum iq_op_id op)
     case IQ_OP_DOWN:
     case IQ_OP_FFN_REDUCE:
         return !c->experts;
+    case IQ_OP_ACCEPT:
+    case IQ_OP_ROLLBACK:
+    case IQ_OP_DRAFT:
+        return false;
     default:
         return c->experts || op < IQ_OP_ROUTER || op > IQ_OP_COMBINE;
     }
@@ -169,12 +173,14 @@ static uint16_t add_layer(struct build *b, uint32_t l, uint16_t res)
     return add(b, IQ_OP_FFN_ADD, l, IQ_WHOLE, IQ_NODE_CHAIN, (uint32_t[]){c->hidden, 0}, ffn_in, 2);
 }
 
-static void neighbours(struct iq_graph *g, const struct iq_model_config *c)
+static bool speculative(enum iq_op_id op) { return op >= IQ_OP_ACCEPT && op <= IQ_OP_DRAFT; }
+
+static void neighbours(struct iq_graph *g, const struct iq_model_config *c, bool speculates)
 {
     uint16_t before = IQ_OP_NONE;
     for (int op = 0; op < IQ_OPS; op++) g->prev[op] = g->next[op] = IQ_OP_NONE;
     for (int op = IQ_OP_EMBED; op < IQ_OPS; op++) {
-        if (!iq_graph_has(c, (enum iq_op_id)op)) continue;
+        if (!iq_graph_has(c, (enum iq_op_id)op) && !(speculates && speculative((enum iq_op_id)op))) continue;
         /* In a step's head only when a row asks for it: iq_forward says so then. */
         if (op == IQ_OP_TEMPER) continue;
         g->prev[op] = before;
@@ -183,13 +189,13 @@ static void neighbours(struct iq_graph *g, const struct iq_model_config *c)
     }
 }
 
-int iq_graph_open(const struct iq_model *m, enum iq_level level, struct iq_slots *slots, struct iq_graph *g,
-                  struct iq_err *err)
+int iq_graph_open(const struct iq_model *m, enum iq_level level, bool speculates, struct iq_slots *slots,
+                  struct iq_graph *g, struct iq_err *err)
 {
     const struct iq_model_config *c = &m->config;
     size_t pieces = 0;
     for (uint32_t r = 0; r < m->tp; r++) pieces += m->attn[r].nodes + m->ffn[r].nodes;
-    size_t cap = (size_t)c->layers * ((c->experts ? 28 : 22) + pieces) + 8;
+    size_t cap = (size_t)c->layers * ((c->experts ? 28 : 22) + pieces) + 11;
     *g = (struct iq_graph){.layers = c->layers};
     if (cap > 60000)
         return iq_fail(err, IQ_LIMIT, "the graph has about %zu nodes (layers %u, ranks %u); at most 60000",
@@ -212,6 +218,8 @@ int iq_graph_open(const struct iq_model *m, enum iq_level level, struct iq_slots
     uint16_t topk = one(&b, IQ_OP_TOPK, IQ_NO_LAYER, IQ_NODE_LOGITS, IQ_TOP, temper);
     add(&b, IQ_OP_SAMPLE, IQ_NO_LAYER, IQ_WHOLE, IQ_NODE_LOGITS, (uint32_t[]){1, 0},
         (uint16_t[]){temper, topk}, 2);
+    for (unsigned op = IQ_OP_ACCEPT; speculates && op <= IQ_OP_DRAFT; op++)
+        add(&b, (enum iq_op_id)op, IQ_NO_LAYER, IQ_WHOLE, IQ_NODE_CONTROL, (uint32_t[]){1, 0}, NULL, 0);
     for (uint32_t i = 0; i < g->nodes; i++) {
         uint16_t flags = g->node[i].flags;
         if (flags & IQ_NODE_CHAIN) g->chain[g->chains++] = (uint16_t)i;
@@ -219,7 +227,7 @@ int iq_graph_open(const struct iq_model *m, enum iq_level level, struct iq_slots
             (level >= IQ_LEVEL_OPS || (flags & IQ_NODE_CHAIN)))
             g->kept[g->kepts++] = (uint16_t)i;
     }
-    neighbours(g, c);
+    neighbours(g, c, speculates);
     return IQ_OK;
 }
 

@@ -58,8 +58,11 @@ static int survey(struct iq_engine *e, uint32_t *blocks, struct iq_err *err)
     uint32_t rows = e->config.chunk ? e->config.chunk : longest_prompt;
     if (rows < BUDGET) rows = BUDGET;
     if (rows < e->config.batch) rows = e->config.batch;
-    uint32_t padded = e->config.captured ? iq__engine_captured(e->config.batch) : e->config.batch;
     e->schedule.budget = rows;
+    /* Rows that predict in a step of decodes: each request's last token and its drafts. */
+    uint32_t decodes = e->config.batch * (1 + e->config.speculate);
+    if (decodes > rows) decodes = rows;
+    uint32_t padded = e->config.captured ? iq__engine_captured(decodes) : decodes;
     e->forward.max_rows = rows > padded ? rows : padded;
     e->forward.max_predicts = scored ? e->config.batch * SCORE_ROWS : padded;
     if (e->forward.max_predicts < padded) e->forward.max_predicts = padded;
@@ -88,12 +91,14 @@ static int open_seats(struct iq_engine *e, struct iq_err *err)
         seat->ids = calloc(most, sizeof *seat->ids);
         seat->blocks = calloc(blocks, sizeof *seat->blocks);
         seat->key = calloc(blocks, sizeof *seat->key);
+        seat->draft = calloc(e->config.speculate + 1, sizeof *seat->draft);
+        seat->chosen = calloc(e->config.speculate + 1, sizeof *seat->chosen);
         seat->position = calloc(most, sizeof *seat->position);
         seat->top_id = calloc((size_t)r->max_tokens * e->config.top + 1, sizeof *seat->top_id);
         seat->top_logit = calloc((size_t)r->max_tokens * e->config.top + 1, sizeof *seat->top_logit);
         if (r->score) seat->nll = calloc(r->n_prompt, sizeof *seat->nll);
-        if (!seat->ids || !seat->blocks || !seat->key || !seat->position || !seat->top_id ||
-            !seat->top_logit || (r->score && !seat->nll))
+        if (!seat->ids || !seat->blocks || !seat->key || !seat->position || !seat->draft || !seat->chosen ||
+            !seat->top_id || !seat->top_logit || (r->score && !seat->nll))
             return iq_fail(err, IQ_MEMORY, "no memory for request %s", r->id);
         memcpy(seat->ids, r->prompt, r->n_prompt * sizeof *seat->ids);
     }
@@ -147,7 +152,7 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     uint32_t tp = e->model->tp, experts = e->model->expert_parallel;
     IQ_TRY(iq_slots_open(c->layers, tp > experts ? tp : experts, &e->slots, err));
     IQ_TRY(set_golden(e, err));
-    IQ_TRY(iq_graph_open(e->model, e->config.level, e->slots, &e->graph, err));
+    IQ_TRY(iq_graph_open(e->model, e->config.level, e->config.speculate > 0, e->slots, &e->graph, err));
     IQ_TRY(iq_kv_open(blocks, c->layers, c->kv_heads, c->head_dim, e->config.untraced ? 0 : e->graph.kepts,
                       e->cuda, &e->kv, err));
     e->forward.model = e->cuda ? &e->upload.model : e->model;
@@ -193,6 +198,9 @@ int iq_engine_open(const struct iq_model *m, const struct iq_engine_config *conf
     *out = NULL;
     if (config->batch < 1 || config->batch > 4096)
         return iq_fail(err, IQ_USAGE, "batch: found %u, expected 1 to 4096", config->batch);
+    if (config->speculate > IQ_DRAFT_MAX)
+        return iq_fail(err, IQ_USAGE, "speculate: found %u, expected 0 to %d", config->speculate,
+                       IQ_DRAFT_MAX);
     struct iq_engine *e = calloc(1, sizeof *e);
     if (!e) return iq_fail(err, IQ_MEMORY, "no memory for an engine");
     e->config = *config;
@@ -218,6 +226,8 @@ void iq_engine_close(struct iq_engine *e)
         free(s->blocks);
         free(s->key);
         free(s->position);
+        free(s->draft);
+        free(s->chosen);
         free(s->top_id);
         free(s->top_logit);
         free(s->nll);

@@ -55,12 +55,12 @@ static struct iq_digest body(const struct iq_graph *g, const struct iq_digest *c
 }
 
 /* Cells of one position to the sink: at level ops all, otherwise none (the position's digests say enough). */
-static int give_cells(struct iq_recorder *rec, const struct iq_position *p, const struct iq_digest *cells,
-                      struct iq_err *err)
+static int give_cells(struct iq_recorder *rec, const struct iq_position *p, enum iq_cell_state state,
+                      const struct iq_digest *cells, struct iq_err *err)
 {
     if (!rec->sink || !rec->sink->row || rec->level < IQ_LEVEL_OPS) return IQ_OK;
     for (uint32_t n = 0; n < rec->graph->nodes; n++) {
-        struct iq_cell cell = {p->request, p->pos, p->attempt, (uint16_t)n, p->state, 0};
+        struct iq_cell cell = {p->request, p->pos, p->attempt, (uint16_t)n, (uint16_t)state, 0};
         if (iq_digest_is_zero(cells[n])) continue;
         int status = rec->sink->row(rec->sink->self, &cell, cells[n], NULL, 0);
         if (status != IQ_OK)
@@ -112,7 +112,7 @@ static int give_attached(struct iq_recorder *rec, struct iq_seat *seat, const st
                                 .step = (uint32_t)step->step,
                                 .tokens = step->tokens,
                                 .body = body(g, cells, rec->scratch)};
-        IQ_TRY(give_cells(rec, &p, cells, err));
+        IQ_TRY(give_cells(rec, &p, IQ_CELL_REUSED, cells, err));
         IQ_TRY(give_position(rec, seat, &p, err));
         memset(cells, 0, g->nodes * sizeof *cells);
     }
@@ -201,8 +201,13 @@ int iq_recorder_step(struct iq_recorder *rec, const struct iq_forward *f, const 
     for (uint32_t i = 0; i < b->predicts; i++) rec->predict[b->predict[i]] = 0;
     for (uint32_t r = 0; r < b->rows; r++) {
         struct iq_digest *cells = rec->tap.cells + (size_t)r * nodes;
-        IQ_TRY(give_cells(rec, &rec->made[r], cells, err));
-        IQ_TRY(give_position(rec, of_row[r], &rec->made[r], err));
+        struct iq_seat *seat = of_row[r];
+        struct iq_position *p = &rec->made[r];
+        uint32_t i = p->pos - seat->computed;
+        bool stays = i < seat->kept;
+        if (seat->n_draft && i > seat->accepted) p->state = IQ_CELL_REJECTED;
+        IQ_TRY(give_cells(rec, p, stays ? IQ_CELL_COMPUTED : IQ_CELL_REJECTED, cells, err));
+        if (stays) IQ_TRY(give_position(rec, seat, p, err));
         /* At level chain the next step writes every cell that is read, but for those of predictions. */
         if (rec->level >= IQ_LEVEL_OPS) memset(cells, 0, nodes * sizeof *cells);
     }

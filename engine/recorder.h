@@ -2,6 +2,8 @@
  *
  * A position is recorded when it is first computed or attached. Computed again after a preemption it must give the same
  * bits: where it does not, the digest of both enters the chain and the position is recorded anew.
+ * Rows of rejected drafts leave cells, marked so, and no position; the cells of the token that comes there lie over them.
+ * A position that says so itself is one that rollback should have taken back and did not.
  */
 #ifndef IQ_ENGINE_RECORDER_H
 #define IQ_ENGINE_RECORDER_H
@@ -27,7 +29,8 @@ int iq_recorder_open(struct iq_recorder *, uint32_t max_rows,
 void iq_recorder_close(struct iq_recorder *);
 /* A prefix hit: positions [0, cached) of the seat, K and V digested again from the blocks' bytes. */
 int iq_recorder_attached(struct iq_recorder *, struct iq_seat *, const struct iq_step *, struct iq_err *);
-/* The rows of a step; `forward` holds the head's results. Called before tokens are appended to seats. */
+/* The rows of a step; `forward` holds the head's results. Called before tokens are appended to seats, when
+ * the rows that stay are known. */
 int iq_recorder_step(struct iq_recorder *, const struct iq_forward *, const struct iq_batch *,
                      struct iq_seat *const *of_row, struct iq_err *);
 /* The chain over all positions of a finished request. */

@@ -4,6 +4,13 @@
 
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+static uint32_t blocks_of(uint32_t positions) { return (positions + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK; }
+
+void iq_schedule_trim(struct iq_schedule *s, struct iq_seat *seat)
+{
+    while (seat->n_blocks > blocks_of(seat->computed)) iq_kv_drop(s->kv, seat->blocks[--seat->n_blocks]);
+}
+
 void iq_schedule_release(struct iq_schedule *s, struct iq_seat *seat, enum iq_state to)
 {
     for (uint32_t i = 0; i < seat->n_blocks; i++) iq_kv_drop(s->kv, seat->blocks[i]);
@@ -21,7 +28,7 @@ void iq_schedule_release(struct iq_schedule *s, struct iq_seat *seat, enum iq_st
 static void preempt(struct iq_schedule *s, struct iq_seat *seat)
 {
     iq_schedule_release(s, seat, IQ_WAITING);
-    seat->computed = 0;
+    seat->computed = seat->n_draft = 0;
     seat->attempt++;
     s->preemptions++;
     for (uint32_t i = 0; i < s->shares; i++) /* it may have been given a share of this very step */
@@ -36,8 +43,7 @@ static void preempt(struct iq_schedule *s, struct iq_seat *seat)
  * itself was preempted. */
 static bool reserve(struct iq_schedule *s, struct iq_seat *seat, uint32_t positions)
 {
-    uint32_t want = (positions + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
-    while (seat->n_blocks < want) {
+    while (seat->n_blocks < blocks_of(positions)) {
         uint32_t block = iq_kv_take(s->kv);
         if (block != UINT32_MAX) {
             seat->blocks[seat->n_blocks++] = block;
@@ -57,9 +63,24 @@ static uint32_t wanted(const struct iq_schedule *s, const struct iq_seat *seat)
     return chunk ? min_u32(lacking, chunk) : lacking;
 }
 
-static bool give(struct iq_schedule *s, struct iq_seat *seat, uint32_t tokens)
+/* Drafts that get rows behind `ends` positions, `most` of them: those that push nobody out. */
+static uint32_t drafts(const struct iq_schedule *s, const struct iq_seat *seat, uint32_t ends, uint32_t most)
+{
+    uint32_t n = min_u32(seat->n_draft, most), blocks = seat->n_blocks + iq_kv_available(s->kv);
+    while (n && blocks_of(ends + n) > blocks) n--;
+    return n;
+}
+
+/* Rows for `tokens` of the request's, and within `left` for its drafts. */
+static bool give(struct iq_schedule *s, struct iq_seat *seat, uint32_t tokens, uint32_t left)
 {
     bool room = reserve(s, seat, seat->computed + tokens);
+    if (room) {
+        uint32_t ends = seat->computed + tokens;
+        seat->n_draft = drafts(s, seat, ends, left - tokens);
+        tokens += seat->n_draft;
+        room = reserve(s, seat, ends + seat->n_draft);
+    }
     if (room) s->share[s->shares++] = (struct iq_share){.seat = seat, .tokens = tokens};
     s->event[s->events++] = (struct iq_share){.seat = seat, .tokens = room ? tokens : 0};
     return room;
@@ -89,9 +110,8 @@ static int form_greedily(struct iq_schedule *s, struct iq_err *err)
     uint32_t left = s->budget;
     for (uint32_t i = 0; i < s->n_running && left; i++) {
         struct iq_seat *seat = s->running[i];
-        uint32_t tokens = min_u32(wanted(s, seat), left);
-        if (!give(s, seat, tokens)) break; /* it was the last one */
-        left -= tokens;
+        if (!give(s, seat, min_u32(wanted(s, seat), left), left)) break; /* it was the last one */
+        left -= s->share[s->shares - 1].tokens;
     }
     uint64_t before = s->preemptions;
     while (left && s->n_running < s->config->batch && s->preemptions == before) {
@@ -102,12 +122,10 @@ static int form_greedily(struct iq_schedule *s, struct iq_err *err)
             s->clock_us = seat->request->arrive_us; /* nothing else to do: time jumps */
         }
         /* Room for the whole of what is known, so that an admission does not lead straight to a preemption. */
-        uint32_t need = (seat->n_ids + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
-        if (s->n_running && iq_kv_available(s->kv) < need) break;
+        if (s->n_running && iq_kv_available(s->kv) < blocks_of(seat->n_ids)) break;
         IQ_TRY(admit(s, seat, err));
-        uint32_t tokens = min_u32(wanted(s, seat), left);
-        if (!give(s, seat, tokens)) break;
-        left -= tokens;
+        if (!give(s, seat, min_u32(wanted(s, seat), left), left)) break;
+        left -= s->share[s->shares - 1].tokens;
     }
     return IQ_OK;
 }
@@ -131,7 +149,7 @@ static int give_up_recorded(struct iq_schedule *s, struct iq_seat *seat, uint32_
 {
     bool shared = false;
     for (uint32_t i = 0; i < s->shares; i++) shared |= s->share[i].seat == seat;
-    if (seat->state == IQ_RUNNING && !shared && left && !give(s, seat, min_u32(wanted(s, seat), left)))
+    if (seat->state == IQ_RUNNING && !shared && left && !give(s, seat, min_u32(wanted(s, seat), left), left))
         return IQ_OK;
     return iq_fail(err, IQ_MISMATCH, "preempts request %u, but it does not run or has room (--kv-blocks)",
                    seat->index);
@@ -151,11 +169,13 @@ static int give_recorded(struct iq_schedule *s, const cJSON *pair, uint32_t *lef
     }
     for (uint32_t i = 0; i < s->shares; i++)
         if (s->share[i].seat == seat) return iq_fail(err, IQ_FORMAT, "names request %u twice", seat->index);
-    uint32_t most = seat->n_ids - seat->computed;
+    uint32_t lacking = seat->n_ids - seat->computed, most = lacking + seat->n_draft;
     if (seat->state == IQ_DONE || tokens > most || tokens > *left)
-        return iq_fail(err, IQ_MISMATCH, "gives request %u %llu tokens, but it lacks %u", seat->index,
-                       (unsigned long long)tokens, seat->state == IQ_DONE ? 0 : most);
-    if (!give(s, seat, (uint32_t)tokens))
+        return iq_fail(err, IQ_MISMATCH, "gives request %u %llu tokens, but it lacks %u%s", seat->index,
+                       (unsigned long long)tokens, seat->state == IQ_DONE ? 0 : lacking,
+                       lacking == 1 && tokens > 1 ? " and has not as many drafts (--speculate)" : "");
+    if (!give(s, seat, min_u32((uint32_t)tokens, lacking), (uint32_t)tokens) ||
+        s->share[s->shares - 1].tokens != tokens)
         return iq_fail(err, IQ_MISMATCH, "does not fit the KV cache (--kv-blocks)");
     *left -= (uint32_t)tokens;
     return IQ_OK;

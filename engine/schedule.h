@@ -1,7 +1,8 @@
 /* Continuous batching: which requests take part in the next step, with how many tokens.
  *
  * A request waits (until it arrives and there is room), runs, and is done. Running requests come first, in the order of
- * admission; each gets the tokens that it lacks KV for, at most `chunk` of a prompt and within the step's budget. When
+ * admission; each gets the tokens that it lacks KV for, at most `chunk` of a prompt and within the step's budget, and behind
+ * the last known one its drafts, as far as there is room that nobody holds. When
  * the KV pool runs dry the request admitted last is preempted: its blocks go, and it is computed again from the start,
  * prefix hits permitting. Time is virtual: a step costs IQ_STEP_US + IQ_TOKEN_US per row.
  *
@@ -26,7 +27,11 @@ struct iq_seat {
     uint32_t computed;          /* positions with KV */
     uint32_t known;             /* positions recorded so far, over all attempts */
     uint32_t *blocks, n_blocks; /* block table */
-    struct iq_digest *key;      /* of each whole block of ids so far */
+    uint32_t *draft, n_draft;   /* tokens that may follow ids: of the next step, or of the one under way */
+    uint32_t *chosen;           /* (n_draft + 1) what the step under way adds to ids, as far as it is kept */
+    uint32_t kept, accepted;    /* rows of the step under way that stay; drafts among its accepted ones */
+    uint32_t all_drafted, all_accepted;
+    struct iq_digest *key; /* of each whole block of ids so far */
     uint32_t n_keys;
     uint32_t cached, attempt; /* prompt tokens reused at the last admission; preemptions */
     struct iq_position *position;
@@ -41,8 +46,7 @@ struct iq_seat {
 /* One request's share of a step. */
 struct iq_share {
     struct iq_seat *seat;
-    uint32_t tokens;
-    bool admitted; /* in this step: look for a prefix first, then tokens is decided */
+    uint32_t tokens; /* rows: with those of its drafts */
 };
 
 struct iq_schedule {
@@ -69,6 +73,8 @@ struct iq_schedule {
 int iq_schedule_form(struct iq_schedule *, struct iq_err *);
 /* The step took place: moves the clock. */
 void iq_schedule_advance(struct iq_schedule *, uint32_t rows);
+/* Gives back the blocks behind the last computed position. */
+void iq_schedule_trim(struct iq_schedule *, struct iq_seat *);
 /* Gives the blocks back; the request is done, or waits again when it was preempted. */
 void iq_schedule_release(struct iq_schedule *, struct iq_seat *, enum iq_state to);
 

@@ -5,7 +5,8 @@ static const struct iq_variant *const all[] = {
     &iq__k10_foreign_block, &iq__k15_reduction_order, &iq__k15_ring,
     &iq__k15_backwards,     &iq__k15_unfused,         &iq__k15_reseed,
     &iq__k16_stale_reduce,  &iq__k17_low_precision,   &iq__k17_bf16_state,
-    &iq__k17_bf16_operands, &iq__k18_k_tail,          NULL,
+    &iq__k17_bf16_operands, &iq__k18_k_tail,          &iq__k22_first_unchecked,
+    &iq__k22_keep_rejected, &iq__k22_draft_stream,    NULL,
 };
 
 const struct iq_variant *const *iq_faults_all(void) { return all; }

@@ -14,7 +14,7 @@ const struct iq_variant *const *iq_faults_all(void);
 extern const struct iq_variant iq__k1_coarse_bin, iq__k2_shard_merge, iq__k3_threshold_precision,
     iq__k10_foreign_block, iq__k15_reduction_order, iq__k15_ring, iq__k15_backwards, iq__k15_unfused,
     iq__k15_reseed, iq__k16_stale_reduce, iq__k17_low_precision, iq__k17_bf16_state, iq__k17_bf16_operands,
-    iq__k18_k_tail;
+    iq__k18_k_tail, iq__k22_first_unchecked, iq__k22_keep_rejected, iq__k22_draft_stream;
 /* Apart, in iq_faults_nccl: it stands on kernels/nccl. Not in the table above. */
 extern const struct iq_variant iq__k16_nccl_stale;
 

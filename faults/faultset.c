@@ -129,10 +129,15 @@ static uint64_t tag(enum iq_per per, uint64_t rest)
 
 /* A control op decides about one request a call, and a step makes several such calls: the request tells
  * them apart. */
+static bool about_one_request(unsigned op)
+{
+    return op == IQ_OP_PREFIX || op == IQ_OP_ACCEPT || op == IQ_OP_ROLLBACK || op == IQ_OP_DRAFT;
+}
+
 static bool call_drawn(const struct iq_fault *f, uint64_t key, const struct iq_site *site)
 {
     if (f->rate >= 1 || f->per != IQ_PER_CALL) return true;
-    if (site->op == IQ_OP_PREFIX) key ^= iq_mix64(site->row[0].request + UINT64_C(1));
+    if (about_one_request(site->op)) key ^= iq_mix64(site->row[0].request + UINT64_C(1));
     return strikes(key, f->rate, tag(IQ_PER_CALL, place_of(site)), site->step->step);
 }
 

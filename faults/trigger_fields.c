@@ -55,6 +55,7 @@ ROW(phase)
 ROW(attempt)
 ROW(top_k)
 ROW(seed)
+ROW(draft)
 ROW_FLOAT(temperature)
 ROW_FLOAT(top_p)
 ROW_FLOAT(min_p)
@@ -149,6 +150,7 @@ const struct iq_trigger_field *iq_trigger_fields(void)
         FLT(top_p, ROW, "top-p as the request asked, 1: off"),
         FLT(min_p, ROW, "min-p as the request asked, 0: off"),
         INT(seed, ROW, "the request's seed"),
+        INT(draft, ROW, "drafted tokens that the request has in the step, 0: it does not speculate"),
         {NULL, NULL, IQ_TRIGGER_STEP, IQ_TRIGGER_INTEGER, NULL, NULL},
     };
     return table;

@@ -12,8 +12,9 @@
  * decision may depend on state that no input declares. At level chain only lm_head (with final_norm), topk, sample,
  * prefix and "body" (any op before the logits) can be told apart; a temperature op counts as topk there.
  * A position that was computed again is judged attempt by attempt; its prediction is that of the first.
- * Two control ops have no node: `prefix` (a REUSED position whose digests are not what its tokens give, and that no
- * request of the subject computed so), and `token` (the token fed at a position is not the one that was chosen).
+ * Control ops have no cells: `prefix` (a REUSED position whose digests are not what its tokens give, and that no request
+ * of the subject computed so), `rollback` (a REJECTED position that stands, with another body than golden's), and `token`
+ * (the token fed at a position is not the one that was chosen), which is `accept` where the subject speculates.
  *
  * Read from a manifest (all optional): "contract"; "model": {"sha256", "packed", "layout"}; "variants": {op or kind:
  * name}; "plan": {"faults": [{"op", "variant"}]}; "replay": the command line that makes the subject again.

@@ -47,6 +47,14 @@ static bool by_position(const struct iq__compare *c, uint32_t i)
     return c->s->nodes[i].rank == IQ_WHOLE && (op == c->lm_head || op == c->topk || op == c->sample);
 }
 
+/* Whether the subject has a node of this op. */
+static bool has_op(const struct iq__compare *c, const char *op)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < c->s->n_nodes; i++) found |= !strcmp(c->s->nodes[i].op, op);
+    return found;
+}
+
 static const char *kind_of(const struct iq__compare *c, const char *op, const char *otherwise)
 {
     for (uint32_t i = 0; i < c->s->n_nodes; i++)
@@ -69,7 +77,10 @@ int iq__cells_open(struct iq__compare *c)
     IQ_TRY(iq__stats_op(&c->stats, "topk", kind_of(c, "topk", "topk"), &c->topk, c->err));
     IQ_TRY(iq__stats_op(&c->stats, "sample", kind_of(c, "sample", "sample"), &c->sample, c->err));
     IQ_TRY(iq__stats_op(&c->stats, "prefix", "control", &c->prefix, c->err));
-    IQ_TRY(iq__stats_op(&c->stats, "token", "control", &c->token, c->err));
+    IQ_TRY(iq__stats_op(&c->stats, "rollback", "rollback", &c->rollback, c->err));
+    /* With speculation it is accept that passes tokens on. */
+    const char *token = has_op(c, "accept") ? "accept" : "token";
+    IQ_TRY(iq__stats_op(&c->stats, token, kind_of(c, token, "control"), &c->token, c->err));
     IQ_TRY(iq__stats_op(&c->stats, "body", "unknown", &c->body, c->err));
     for (uint32_t i = 0; i < n; i++) {
         const struct iq_node *x = &c->s->nodes[i];
@@ -84,6 +95,7 @@ int iq__cells_open(struct iq__compare *c)
         c->stats.op[c->topk].cells[1]++;
         c->stats.op[c->sample].cells[1]++;
     }
+    c->stats.op[c->rollback].cells[0] += has_op(c, "rollback");
     c->stats.op[c->token].cells[0]++;
     c->stats.op[c->body].cells[0] += !c->ops;
     return IQ_OK;
@@ -206,12 +218,9 @@ static int body_judge(struct iq__compare *c, const struct pair *p)
     return head_judge(c, p, p->body);
 }
 
-/* A prefix hit with another body than golden's: judged at the end, when all that the subject computed is known. */
-static int hit_note(struct iq__compare *c, const struct pair *p)
+/* A position that was not computed for its token: which layers hold another K or V than golden's. */
+static int kv_note(struct iq__compare *c, const struct pair *p)
 {
-    IQ_TRY(iq_grow(&c->hit, &c->cap_hits, c->n_hits + 1, sizeof *c->hit, c->err));
-    c->hit[c->n_hits++] = (struct iq__hit){
-        .is = {p->prefix, p->s->body}, .first = site_of(p, 0, IQ_NO_LAYER, IQ_WHOLE), .place = p->place};
     bool known = false;
     for (uint32_t i = 0; p->gd && i < c->s->n_nodes; i++) {
         const struct iq_node *x = &c->s->nodes[i];
@@ -225,12 +234,29 @@ static int hit_note(struct iq__compare *c, const struct pair *p)
     return head_judge(c, p, false);
 }
 
+/* A prefix hit with another body than golden's: judged at the end, when all that the subject computed is known. */
+static int hit_note(struct iq__compare *c, const struct pair *p)
+{
+    IQ_TRY(iq_grow(&c->hit, &c->cap_hits, c->n_hits + 1, sizeof *c->hit, c->err));
+    c->hit[c->n_hits++] = (struct iq__hit){
+        .is = {p->prefix, p->s->body}, .first = site_of(p, 0, IQ_NO_LAYER, IQ_WHOLE), .place = p->place};
+    return kv_note(c, p);
+}
+
+/* A rejected draft's position that stands, and its body is not golden's: the token is, so what the draft left is there. */
+static int kept_note(struct iq__compare *c, const struct pair *p)
+{
+    IQ_TRY(judge(c, p, c->rollback, true, 0, IQ_NO_LAYER, IQ_WHOLE));
+    return kv_note(c, p);
+}
+
 /* The cells of both, the subject's of one attempt. */
 static int cells_fetch(struct iq__compare *c, struct pair *p, uint32_t attempt)
 {
     p->gd = p->sd = NULL;
     int rc = c->g->cells(c->g->self, p->g->request, p->g->pos, p->g->attempt, &p->gd, &p->gs, c->err);
     if (!rc) rc = c->s->cells(c->s->self, p->s->request, p->s->pos, attempt, &p->sd, &p->ss, c->err);
+    if (!rc && memchr(p->ss, IQ_CELL_REJECTED, c->s->n_nodes)) rc = IQ_NOT_FOUND; /* of another token */
     if (rc) p->gd = NULL;
     return rc;
 }
@@ -255,16 +281,16 @@ static int attempts_judge(struct iq__compare *c, struct pair *p, bool same)
 static int position_judge(struct iq__compare *c, struct pair *p)
 {
     bool same = p->body && p->logits && p->candidates && p->next;
-    bool reused = p->s->state == IQ_CELL_REUSED;
+    bool reused = p->s->state == IQ_CELL_REUSED, kept = p->s->state == IQ_CELL_REJECTED;
     if (same && !c->any_dirty) {
         iq__stats_clean(&c->stats, &p->place, reused, p->predicts);
         return IQ_OK;
     }
-    if (reused) {
+    if (reused || kept) {
         int rc = c->ops && !p->body ? cells_fetch(c, p, p->s->attempt) : IQ_NOT_FOUND;
         if (rc && rc != IQ_NOT_FOUND) return rc;
-        if (!p->body) return hit_note(c, p);
-        iq__stats_clean(&c->stats, &p->place, true, p->predicts);
+        if (!p->body) return kept ? kept_note(c, p) : hit_note(c, p);
+        iq__stats_clean(&c->stats, &p->place, reused, p->predicts);
         return head_judge(c, p, true);
     }
     IQ_TRY(judge(c, p, c->token, false, 0, IQ_NO_LAYER, IQ_WHOLE));

@@ -96,8 +96,8 @@ struct iq__compare {
     uint8_t *verdict;  /* (n_nodes) likewise: 0 not evaluated, 1 clean, 2 guilty */
     uint8_t *kv_dirty; /* (65536) by layer, of the request at hand */
     bool any_dirty;
-    uint32_t lm_head, topk, sample, prefix, token, body; /* ops */
-    uint32_t vocab;                                      /* 0: unknown */
+    uint32_t lm_head, topk, sample, prefix, rollback, token, body; /* ops */
+    uint32_t vocab;                                                /* 0: unknown */
 
     struct iq__stats stats;
     struct iq_digest *chain; /* (2, n) of the request at hand */

@@ -17,6 +17,7 @@ struct iq_row {
     uint32_t prompt, cached;   /* prompt length; tokens of it that a prefix hit brought */
     uint32_t phase, attempt;   /* enum iq_phase; recomputations so far */
     uint32_t cell;             /* row of the step in the cell matrix */
+    uint32_t draft;            /* drafted tokens that the request has in the step, 0: it does not speculate */
     uint32_t top_k;            /* sampling, as the request asked */
     float temperature, top_p, min_p;
     uint64_t seed;

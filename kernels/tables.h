@@ -26,6 +26,9 @@ extern const struct iq_variant iq__grouped_matmul_reference, iq__grouped_matmul_
 extern const struct iq_kind iq__kind_route, iq__kind_moe_dispatch, iq__kind_all_to_all,
     iq__kind_grouped_matmul, iq__kind_combine;
 
+extern const struct iq_variant *const iq__variants_speculate[];
+extern const struct iq_kind iq__kind_draft, iq__kind_accept, iq__kind_rollback;
+
 extern const struct iq_variant *const iq__variants_train[];
 extern const struct iq_kind iq__kind_seed, iq__kind_product, iq__kind_adamw;
 

@@ -8,7 +8,7 @@
 #include "kernels/tensor_core/block.h"
 
 struct iq_settings {
-    uint32_t threads, tp, expert_parallel, batch, chunk, kv_blocks, prefix_min, logits, positions;
+    uint32_t threads, tp, expert_parallel, batch, chunk, kv_blocks, prefix_min, logits, positions, speculate;
     /* Requests per 1,000 seconds of virtual time, as a seeded Poisson process; 0: all at once. */
     uint32_t arrivals;
     uint32_t seed;                                /* of the arrivals */
@@ -96,6 +96,13 @@ struct iq_settings {
         {.name = "captured",                                                                                 \
          .type = IQ_FLAG_SWITCH,                                                                             \
          .help = "pad decode steps to captured batch sizes (1, 2, 4, 8, 16, ...)"},                          \
+        {.name = "speculate",                                                                                \
+         .type = IQ_FLAG_INT,                                                                                \
+         .meta = "N",                                                                                        \
+         .lo = 0,                                                                                            \
+         .hi = IQ_DRAFT_MAX,                                                                                 \
+         .help = "draft up to N tokens of each request a step, from what followed the same words before, "   \
+                 "and keep those that the model chooses: the same answers; 0: none (default 0)"},            \
         {.name = "arrivals",                                                                                 \
          .type = IQ_FLAG_INT,                                                                                \
          .meta = "N",                                                                                        \

@@ -59,6 +59,10 @@ void iq_request_line(const struct iq_request_end *end, const struct iq_output *o
     iq_jw_key(&w, "chain"), iq_jw_hex(&w, end->chain.hi, end->chain.lo);
     iq_jw_key(&w, "cached"), iq_jw_u64(&w, o->cached);
     iq_jw_key(&w, "preempted"), iq_jw_u64(&w, o->attempts);
+    if (s->speculate) {
+        iq_jw_key(&w, "drafted"), iq_jw_u64(&w, o->drafted);
+        iq_jw_key(&w, "accepted"), iq_jw_u64(&w, o->accepted);
+    }
     if (o->nll) {
         double sum = 0;
         for (uint32_t i = 1; i < o->n_prompt; i++) sum += o->nll[i];

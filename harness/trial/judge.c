@@ -127,6 +127,16 @@ static void explain(const struct iq_vitro_report *r, const char *variant, struct
     }
 }
 
+/* Control ops of which the comparator has the proof itself: see compare.h. */
+static const struct {
+    const char *op, *evidence;
+} proven[] = {
+    {"prefix",
+     "a prefix hit attached K and V that no request computed for these tokens (hit must equal miss)"},
+    {"accept", "a drafted token was passed on that is not the one which the model chose there"},
+    {"rollback", "a position keeps K and V that were computed for a rejected draft, not for its token"},
+};
+
 int iq_judge_suspect(void *ctx, const struct iq_suspect *s, struct iq_vitro_result *out, struct iq_err *err)
 {
     struct iq_judge *j = ctx;
@@ -135,13 +145,12 @@ int iq_judge_suspect(void *ctx, const struct iq_suspect *s, struct iq_vitro_resu
     const struct iq_variant *variant = iq_variant_find(s->kind, s->variant);
     const void *params = NULL;
     struct iq_exec x = {0};
-    if (!strcmp(s->op, "prefix")) { /* the comparator's own proof: see compare.h */
-        out->numerics = IQ_NUMERICS_VIOLATES;
-        snprintf(
-            out->evidence, sizeof out->evidence,
-            "a prefix hit attached K and V that no request computed for these tokens (hit must equal miss)");
-        return IQ_OK;
-    }
+    for (size_t i = 0; i < sizeof proven / sizeof *proven; i++)
+        if (!strcmp(s->op, proven[i].op)) {
+            out->numerics = IQ_NUMERICS_VIOLATES;
+            snprintf(out->evidence, sizeof out->evidence, "%s", proven[i].evidence);
+            return IQ_OK;
+        }
     if (s->fault >= 0 && (size_t)s->fault < j->plan.n) {
         variant = j->plan.fault[s->fault].variant;
         params = j->plan.fault[s->fault].params;

@@ -1,5 +1,6 @@
 /* The ops: each a place in the model, in execution order of one position. X(ID, name, kind, points...)
- * A model has some of them: gate_up to ffn_reduce where it is dense, router to combine where it is a mixture of experts. */
+ * A model has some of them: gate_up to ffn_reduce where it is dense, router to combine where it is a mixture of experts.
+ * accept to draft are there where the engine speculates (kernels/ops/speculate.h): a draft is of what follows. */
 #ifndef IQ_OPS_LIST_H
 #define IQ_OPS_LIST_H
 
@@ -39,7 +40,10 @@
     X(LM_HEAD, "lm_head", "matmul", "y")                                                                     \
     X(TEMPER, "temper", "temper", "y")                                                                       \
     X(TOPK, "topk", "topk", "candidates")                                                                    \
-    X(SAMPLE, "sample", "sample", "token")
+    X(SAMPLE, "sample", "sample", "token")                                                                   \
+    X(ACCEPT, "accept", "accept", "accepted")                                                                \
+    X(ROLLBACK, "rollback", "rollback", "valid")                                                             \
+    X(DRAFT, "draft", "draft", "draft")
 
 /* Of training (kernels/ops/train.h), in execution order of one step. An engine that answers has none of them. */
 #define IQ_TRAIN_OP_MAP(X)                                                                                   \

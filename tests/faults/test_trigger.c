@@ -40,7 +40,8 @@ static const struct iq_row rows[] = {
      .top_k = 40,
      .top_p = 0.9f,
      .min_p = 0,
-     .seed = UINT64_MAX},
+     .seed = UINT64_MAX,
+     .draft = 3},
     {.request = 2,
      .session = 0,
      .pos = 4,
@@ -123,6 +124,7 @@ static const struct {
     {"{\"top_p\":0.9}", "{\"top_p\":0.8}", 1},
     {"{\"min_p\":0.1}", "{\"min_p\":0.2}", 2},
     {"{\"seed\":\"0xffffffffffffffff\"}", "{\"seed\":\"0xfffffffffffffffe\"}", 1},
+    {"{\"draft\":{\"min\":1}}", "{\"draft\":4}", 1},
     {"{\"arg.width\":640}", "{\"arg.width\":480}", 3},
     {"{\"arg.height\":480}", "{\"arg.height\":640}", 3},
 };
