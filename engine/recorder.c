@@ -205,7 +205,10 @@ int iq_recorder_step(struct iq_recorder *rec, const struct iq_forward *f, const 
         struct iq_position *p = &rec->made[r];
         uint32_t i = p->pos - seat->computed;
         bool stays = i < seat->kept;
-        if (seat->n_draft && i > seat->accepted) p->state = IQ_CELL_REJECTED;
+        if (stays && seat->n_draft && i > seat->accepted) {
+            p->state = IQ_CELL_REJECTED;
+            p->token = seat->chosen[i - 1]; /* what stands there now, over the draft's keys and values */
+        }
         IQ_TRY(give_cells(rec, p, stays ? IQ_CELL_COMPUTED : IQ_CELL_REJECTED, cells, err));
         if (stays) IQ_TRY(give_position(rec, seat, p, err));
         /* At level chain the next step writes every cell that is read, but for those of predictions. */
