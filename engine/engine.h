@@ -35,6 +35,8 @@ struct iq_engine_config {
     bool prefix_cache;
     bool captured;      /* pad decode-only steps to 1, 2, 4, 8, 16 ... rows, as captured graphs have them */
     uint32_t speculate; /* most tokens of a request that are drafted for a step; 0: no speculation */
+    const struct iq_model
+        *draft; /* who guesses them, borrowed; NULL: they are looked up in the request's own tokens */
     enum iq_act act;
     const char *isa; /* highest instruction set to use, NULL: the best here */
     /* Where ops run: "cpu" (or NULL), "cuda", "cuda-shim" (the same kernels as fibers on the CPU). On a device, steps that

@@ -2,6 +2,7 @@
 #ifndef IQ_ENGINE_ENGINE_STATE_H
 #define IQ_ENGINE_ENGINE_STATE_H
 
+#include "engine/drafter.h"
 #include "engine/engine.h"
 #include "engine/forward.h"
 #include "engine/recorder.h"
@@ -23,8 +24,11 @@ struct iq_engine {
     struct iq_schedule schedule;
     struct iq_recorder recorder;
     struct iq_engine_stats stats;
-    struct iq_digest root; /* of the prefix cache: model, contract, position settings */
-    struct iq_step step;   /* of the step under way */
+    struct iq_drafter drafter; /* where config.draft is */
+    struct iq_guess *guess;    /* (batch) */
+    uint32_t *guessed;         /* (batch, speculate) */
+    struct iq_digest root;     /* of the prefix cache: model, contract, position settings */
+    struct iq_step step;       /* of the step under way */
     /* (rows of a step) */
     struct iq_row *row;
     struct iq_seq *seq;

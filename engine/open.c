@@ -93,12 +93,13 @@ static int open_seats(struct iq_engine *e, struct iq_err *err)
         seat->key = calloc(blocks, sizeof *seat->key);
         seat->draft = calloc(e->config.speculate + 1, sizeof *seat->draft);
         seat->chosen = calloc(e->config.speculate + 1, sizeof *seat->chosen);
+        seat->draft_blocks = calloc(blocks, sizeof *seat->draft_blocks);
         seat->position = calloc(most, sizeof *seat->position);
         seat->top_id = calloc((size_t)r->max_tokens * e->config.top + 1, sizeof *seat->top_id);
         seat->top_logit = calloc((size_t)r->max_tokens * e->config.top + 1, sizeof *seat->top_logit);
         if (r->score) seat->nll = calloc(r->n_prompt, sizeof *seat->nll);
         if (!seat->ids || !seat->blocks || !seat->key || !seat->position || !seat->draft || !seat->chosen ||
-            !seat->top_id || !seat->top_logit || (r->score && !seat->nll))
+            !seat->draft_blocks || !seat->top_id || !seat->top_logit || (r->score && !seat->nll))
             return iq_fail(err, IQ_MEMORY, "no memory for request %s", r->id);
         memcpy(seat->ids, r->prompt, r->n_prompt * sizeof *seat->ids);
     }
@@ -142,6 +143,26 @@ static int open_device(struct iq_engine *e, struct iq_err *err)
     return iq_upload_open(e->model, e->cuda, &e->upload, err);
 }
 
+static int open_speculation(struct iq_engine *e, struct iq_err *err)
+{
+    const struct iq_engine_config *c = &e->config;
+    if (!c->speculate)
+        return c->draft ? iq_fail(err, IQ_USAGE, "a draft model guesses nothing without --speculate N")
+                        : IQ_OK;
+    e->guess = calloc(c->batch, sizeof *e->guess);
+    e->guessed = calloc((size_t)c->batch * c->speculate, sizeof *e->guessed);
+    if (!e->guess || !e->guessed) return iq_fail(err, IQ_MEMORY, "no memory for drafts");
+    const struct iq_drafter_options o = {.model = c->draft,
+                                         .target = e->model,
+                                         .batch = c->batch,
+                                         .longest = e->forward.max_context,
+                                         .k = e->forward.k,
+                                         .act = c->act,
+                                         .isa = c->isa,
+                                         .pool = e->pool};
+    return c->draft ? iq_drafter_open(&e->drafter, &o, err) : IQ_OK;
+}
+
 static int open_parts(struct iq_engine *e, struct iq_err *err)
 {
     const struct iq_model_config *c = &e->model->config;
@@ -165,6 +186,7 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     e->forward.exec.cuda = e->cuda;
     e->forward.act = e->config.act;
     IQ_TRY(iq_forward_open(&e->forward, err));
+    IQ_TRY(open_speculation(e, err));
     e->schedule.config = &e->config;
     e->schedule.kv = &e->kv;
     e->schedule.admit = iq__engine_admit;
@@ -228,6 +250,7 @@ void iq_engine_close(struct iq_engine *e)
         free(s->position);
         free(s->draft);
         free(s->chosen);
+        free(s->draft_blocks);
         free(s->top_id);
         free(s->top_logit);
         free(s->nll);
@@ -241,6 +264,9 @@ void iq_engine_close(struct iq_engine *e)
     free(e->of_row);
     free(e->ids);
     free(e->predict);
+    free(e->guess);
+    free(e->guessed);
+    iq_drafter_close(&e->drafter);
     iq_recorder_close(&e->recorder);
     iq_forward_close(&e->forward);
     iq_kv_close(&e->kv);

@@ -31,7 +31,8 @@ struct iq_seat {
     uint32_t *chosen;           /* (n_draft + 1) what the step under way adds to ids, as far as it is kept */
     uint32_t kept, accepted;    /* rows of the step under way that stay; drafts among its accepted ones */
     uint32_t all_drafted, all_accepted;
-    struct iq_digest *key; /* of each whole block of ids so far */
+    uint32_t *draft_blocks, n_draft_blocks, draft_computed; /* of a draft model (drafter.h) */
+    struct iq_digest *key;                                  /* of each whole block of ids so far */
     uint32_t n_keys;
     uint32_t cached, attempt; /* prompt tokens reused at the last admission; preemptions */
     struct iq_position *position;

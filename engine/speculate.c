@@ -84,7 +84,9 @@ int iq__engine_verify(struct iq_engine *e, const struct iq_batch *b, struct iq_e
     return IQ_OK;
 }
 
-static int propose(struct iq_engine *e, struct iq_seat *seat, uint32_t wanted, struct iq_err *err)
+/* A seat's drafts; guess: what a draft model says, or NULL. */
+static int propose(struct iq_engine *e, struct iq_seat *seat, uint32_t wanted, const struct iq_guess *guess,
+                   struct iq_err *err)
 {
     uint32_t vocab = e->model->config.vocab, found = 0;
     const struct iq_row row = iq__engine_row(seat, seat->n_ids - 1, 0);
@@ -94,6 +96,8 @@ static int propose(struct iq_engine *e, struct iq_seat *seat, uint32_t wanted, s
                                    .wanted = wanted,
                                    .longest = LOOKED_UP,
                                    .ids = seat->ids,
+                                   .guess = guess ? guess->id : NULL,
+                                   .guesses = guess ? guess->made : 0,
                                    .drafts = &found,
                                    .draft = seat->draft};
     IQ_TRY(decide(e, IQ_OP_DRAFT, &row, &draft, err));
@@ -118,14 +122,28 @@ static uint32_t wanted(const struct iq_engine *e, const struct iq_seat *seat)
     return left - 1 < e->config.speculate ? left - 1 : e->config.speculate;
 }
 
+/* The draft model's word on n requests; requests that run no more leave its cache. */
+static int ask_model(struct iq_engine *e, uint32_t n, struct iq_err *err)
+{
+    for (uint32_t i = 0; i < e->n; i++)
+        if (e->schedule.seat[i].state != IQ_RUNNING) iq_drafter_forget(&e->drafter, &e->schedule.seat[i]);
+    for (uint32_t i = 0; i < n; i++) e->guess[i].id = e->guessed + (size_t)i * e->config.speculate;
+    return iq_drafter_guess(&e->drafter, e->guess, n, err);
+}
+
 int iq__engine_draft(struct iq_engine *e, const struct iq_batch *b, struct iq_err *err)
 {
-    for (uint32_t i = 0; e->config.speculate && i < b->seqs; i++) {
+    uint32_t asked = 0;
+    if (!e->config.speculate) return IQ_OK;
+    for (uint32_t i = 0; i < b->seqs; i++) {
         struct iq_seat *seat = e->of_row[b->seq[i].first];
         if (seat->n_draft && seat->state == IQ_RUNNING) iq_schedule_trim(&e->schedule, seat);
         seat->n_draft = 0;
         uint32_t n = wanted(e, seat);
-        if (n) IQ_TRY(propose(e, seat, n, err));
+        if (n) e->guess[asked++] = (struct iq_guess){.seat = seat, .asked = n};
     }
+    if (e->config.draft) IQ_TRY(ask_model(e, asked, err));
+    for (uint32_t i = 0; i < asked; i++)
+        IQ_TRY(propose(e, e->guess[i].seat, e->guess[i].asked, e->config.draft ? &e->guess[i] : NULL, err));
     return IQ_OK;
 }

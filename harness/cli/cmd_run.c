@@ -20,27 +20,43 @@ struct job {
     struct iq_store *store;
     struct iq_trial trial;
     cJSON *trajectory;
-    char golden[IQ_DIGEST_HEX], model[IQ_PATH_MAX],
-        sha256[IQ_SHA256_HEX]; /* of the model that is to be repeated */
-    struct iq_fired *fired;    /* (plan.n) */
-    struct iq_err output;      /* why a line was not taken: the pipe knows only that */
+    char golden[IQ_DIGEST_HEX];
+    struct recorded {
+        char path[IQ_PATH_MAX], sha256[IQ_SHA256_HEX];
+    } model, draft;         /* sha256: of one that is to be repeated */
+    struct iq_fired *fired; /* (plan.n) */
+    struct iq_err output;   /* why a line was not taken: the pipe knows only that */
 };
 
 /* ---- prompts, settings and plan of a recorded run ---- */
 
-/* --again without --model: the recorded path, if it still holds the recorded bytes. */
-static int recorded_model(struct job *j, const cJSON *manifest, struct iq_err *err)
+/* A model that the command line does not name: the recorded path, if it still holds the recorded bytes. `role`: the
+ * manifest's member and the flag. */
+static int recorded_model(struct recorded *r, const cJSON *manifest, const char *role, struct iq_err *err)
 {
     const char *path, *sha256;
-    const cJSON *model = cJSON_GetObjectItemCaseSensitive(manifest, "model");
-    IQ_TRY(iq_json_str(model, "path", "the recorded manifest: model", &path, err));
-    IQ_TRY(iq_json_str(model, "sha256", "the recorded manifest: model", &sha256, err));
+    char where[64];
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(manifest, role);
+    snprintf(where, sizeof where, "the recorded manifest: %s", role);
+    IQ_TRY(iq_json_str(model, "path", where, &path, err));
+    IQ_TRY(iq_json_str(model, "sha256", where, &sha256, err));
     if (access(path, F_OK))
-        return iq_fail(err, IQ_NOT_FOUND, "%s, the model of the recorded run: %s; give its file with --model",
-                       path, strerror(errno));
-    snprintf(j->model, sizeof j->model, "%s", path);
-    snprintf(j->sha256, sizeof j->sha256, "%s", sha256);
-    j->trial.model_sha256 = j->sha256;
+        return iq_fail(err, IQ_NOT_FOUND, "%s, the %s of the recorded run: %s; give its file with --%s", path,
+                       role, strerror(errno), role);
+    snprintf(r->path, sizeof r->path, "%s", path);
+    snprintf(r->sha256, sizeof r->sha256, "%s", sha256);
+    return IQ_OK;
+}
+
+static int recorded_models(struct job *j, const cJSON *manifest, struct iq_err *err)
+{
+    if (!iq_arg_given(j->call, "model")) {
+        IQ_TRY(recorded_model(&j->model, manifest, "model", err));
+        j->trial.model_sha256 = j->model.sha256;
+    }
+    if (iq_arg_given(j->call, "draft") || !cJSON_GetObjectItemCaseSensitive(manifest, "draft")) return IQ_OK;
+    IQ_TRY(recorded_model(&j->draft, manifest, "draft", err));
+    j->trial.draft_sha256 = j->draft.sha256;
     return IQ_OK;
 }
 
@@ -63,7 +79,7 @@ static int read_manifest(struct job *j, const char *text, size_t len, bool again
         status = iq_plan_parse(plan, "the recorded manifest: plan", &j->plan, NULL, err);
         j->trial.plan = &j->plan;
     }
-    if (status == IQ_OK && !iq_arg_given(j->call, "model")) status = recorded_model(j, manifest, err);
+    if (status == IQ_OK) status = recorded_models(j, manifest, err);
     iq_json_free(manifest);
     return status;
 }
@@ -143,8 +159,12 @@ static int gather(struct job *j, struct iq_err *err)
     j->trial.trajectory_name = iq_arg_str(call, "trajectory");
     j->trial.prompts = &j->prompts;
     if (iq_arg_given(call, "model") || !(golden || again))
-        IQ_TRY(iq_model_resolve(iq_arg_str(call, "model"), j->model, err));
-    j->trial.model = j->model;
+        IQ_TRY(iq_model_resolve(iq_arg_str(call, "model"), j->model.path, err));
+    j->trial.model = j->model.path;
+    if (iq_arg_given(call, "draft")) IQ_TRY(iq_model_resolve(iq_arg_str(call, "draft"), j->draft.path, err));
+    /* A recorded run's draft model has nothing to do where this one does not speculate. */
+    bool idle = !iq_arg_given(call, "draft") && !j->trial.settings.speculate;
+    if (j->draft.path[0] && !idle) j->trial.draft = j->draft.path;
     j->trial.lines = iq_arg_on(call, "json") ? IQ_LINES_JSON : IQ_LINES_TEXT;
     j->trial.want_trajectory = iq_arg_str(call, "save-trajectory") != NULL;
     /* Last: what can't be read shall not leave an empty store behind. */
@@ -259,6 +279,7 @@ static int run(struct iq_call *call, struct iq_err *err)
 
 static const struct iq_flag flags[] = {
     IQ_MODEL_FLAG,
+    IQ_DRAFT_FLAG,
     IQ_PROMPT_FLAGS,
     {.name = "golden",
      .type = IQ_FLAG_STRING,

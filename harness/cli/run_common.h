@@ -13,6 +13,12 @@
         .fallback = "canary"                                                                                 \
     }
 
+#define IQ_DRAFT_FLAG                                                                                        \
+    {                                                                                                        \
+        .name = "draft", .type = IQ_FLAG_STRING, .meta = "FILE",                                             \
+        .help = "with --speculate: a smaller model of the same vocabulary that guesses the tokens"           \
+    }
+
 #define IQ_PROMPT_FLAGS                                                                                      \
     {.name = "prompt",                                                                                       \
      .type = IQ_FLAG_STRING,                                                                                 \

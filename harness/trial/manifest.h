@@ -14,6 +14,8 @@ struct iq_manifest_parts {
     const struct iq_plan *plan; /* NULL: golden */
     const char *golden;         /* run id of the golden that it is compared with, or NULL */
     const char *trajectory;     /* digest of the recorded steps that it follows, or NULL */
+    const char *draft_path;     /* the model that guesses tokens, or NULL */
+    const struct iq_model *draft;
 };
 
 /* Appends the JSON. IQ_MEMORY. */

@@ -17,7 +17,8 @@ enum iq_lines { IQ_LINES_NONE, IQ_LINES_JSON, IQ_LINES_TEXT };
 
 struct iq_trial {
     const char *model;
-    const char *model_sha256; /* the digest that the model must have, or NULL */
+    const char *model_sha256;         /* the digest that the model must have, or NULL */
+    const char *draft, *draft_sha256; /* the same of a model that guesses tokens; NULL: there is none */
     struct iq_settings settings;
     struct iq_prompts *prompts;  /* tokenised by the trial */
     const struct iq_plan *plan;  /* NULL: golden */

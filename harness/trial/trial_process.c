@@ -13,7 +13,7 @@ struct trial {
     const struct iq_trial *spec;
     struct iq_wire_out *wire;
     int in;
-    struct iq_model *model;
+    struct iq_model *model, *draft;
     struct iq_engine *engine;
     struct iq_faultset *faults;
     struct iq_selector selector;
@@ -92,6 +92,7 @@ static int open_engine(struct trial *t, struct iq_err *err)
     /* Its steps are those of all requests. What is left of a record is run in any batches: golden bits stay the same. */
     if (t->n == t->spec->prompts->n) c.trajectory = t->spec->trajectory;
     c.trajectory_name = t->spec->trajectory_name;
+    c.draft = t->draft;
     IQ_TRY(iq_engine_open(t->model, &c, t->request, t->n, &t->engine, err));
     t->wire_sink = iq_wire_sink(t->wire);
     t->sink = (struct iq_sink){t, on_row, on_position, on_fired, on_done};
@@ -111,7 +112,8 @@ static int begin(struct trial *t, struct iq_err *err)
     }
     struct iq_manifest_parts parts = {
         t->spec->model,   t->model,      t->engine,       &t->spec->settings,
-        t->spec->prompts, t->spec->plan, t->spec->golden, t->spec->trajectory ? trajectory : NULL};
+        t->spec->prompts, t->spec->plan, t->spec->golden, t->spec->trajectory ? trajectory : NULL,
+        t->spec->draft,   t->draft};
     const struct iq_node *nodes = iq_engine_nodes(t->engine, &n_nodes);
     int status = iq_manifest_write(&parts, &manifest, err);
     if (status == IQ_OK)
@@ -183,17 +185,34 @@ static int run_steps(struct trial *t, struct iq_err *err)
     return t->spec->want_trajectory ? note(t, IQ__TRAJECTORY_MARK, err) : IQ_OK;
 }
 
-static int run(struct trial *t, struct iq_err *err)
+static int check_sha256(const char *path, const struct iq_model *m, const char *want, const char *flag,
+                        struct iq_err *err)
+{
+    if (!want || !strcmp(want, m->sha256)) return IQ_OK;
+    return iq_fail(err, IQ_MISMATCH,
+                   "%s: found SHA-256 %s, the recorded run's model had %s; give its file with %s", path,
+                   m->sha256, want, flag);
+}
+
+static int open_models(struct trial *t, struct iq_err *err)
 {
     const struct iq_trial *spec = t->spec;
     struct iq_model_options o;
-    IQ_TRY(iq_variants_register(err));
     iq_settings_model(&spec->settings, &o);
     IQ_TRY(iq_model_open(spec->model, &o, &t->model, err));
-    if (spec->model_sha256 && strcmp(spec->model_sha256, t->model->sha256))
-        return iq_fail(err, IQ_MISMATCH,
-                       "%s: found SHA-256 %s, the recorded run's model had %s; give its file with --model",
-                       spec->model, t->model->sha256, spec->model_sha256);
+    IQ_TRY(check_sha256(spec->model, t->model, spec->model_sha256, "--model", err));
+    if (!spec->draft) return IQ_OK;
+    o.tp = o.expert_parallel = 1; /* it is small */
+    o.positions = 0;
+    IQ_TRY(iq_model_open(spec->draft, &o, &t->draft, err));
+    return check_sha256(spec->draft, t->draft, spec->draft_sha256, "--draft", err);
+}
+
+static int run(struct trial *t, struct iq_err *err)
+{
+    const struct iq_trial *spec = t->spec;
+    IQ_TRY(iq_variants_register(err));
+    IQ_TRY(open_models(t, err));
     IQ_TRY(iq_prompts_tokenize(spec->prompts, t->model, err));
     t->n = spec->prompts->n;
     t->request = malloc((t->n ? t->n : 1) * sizeof *t->request);
@@ -227,6 +246,7 @@ int iq__trial_process(const struct iq_trial *spec, int out, int in)
     iq_engine_close(t.engine);
     iq_faultset_close(t.faults);
     iq_model_close(t.model);
+    iq_model_close(t.draft);
     free(t.request);
     iq_wire_close(t.wire);
     return status != IQ_OK;

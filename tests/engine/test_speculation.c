@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REQUESTS = 14, LONGEST = 40, ANSWER = 30, STEM = 36 };
+enum { REQUESTS = 12, LONGEST = 40, ANSWER = 30, STEM = 36 };
 
 static const uint32_t lengths[] = {1, 2, 3, 5};
 static struct iq_rig_set set;
@@ -22,7 +22,8 @@ static const struct iq_small *small;
 static struct iq_rig golden;
 static char why[256];
 
-static const int tried[] = {IQ_SMALL_WIDE, 4, IQ_SMALL_EXPERTS}; /* dense, bf16 with wide heads, experts */
+enum { OTHER = 5 };
+static const int tried[] = {3, 4, 11}; /* dense, groups of 3; bf16, wide heads; a mixture of experts */
 
 /* ---- an oracle ---- */
 
@@ -143,6 +144,82 @@ START_TEST(drafts_that_are_looked_up)
         ck_assert_uint_gt(s->drafted, s->accepted);
         iq_rig_close(&g);
     }
+    close_small();
+}
+END_TEST
+
+/* A draft model that is the model itself guesses every token, greedy or drawn; another's guesses cost nothing but time. */
+START_TEST(drafts_of_a_model)
+{
+    open_small(_i);
+    struct iq_model *other = iq_rig_model(iq_small_write(&iq_small[OTHER]), 1);
+    for (int k = 0; k < 8; k += k % 4 ? 1 : 3) { /* 0, 3, 4, 7: each length once */
+        struct iq_rig g;
+        struct iq_engine_config c = config(lengths[k / 2]);
+        c.draft = k % 2 ? other : models[1];
+        c.batch = k < 4 ? 3 : 8;
+        c.prefix_cache = k >= 4;
+        c.threads = 1 + (uint32_t)k % 3 / 2;
+        if (k == 4) c.kv_blocks = (LONGEST + ANSWER) / IQ_KV_BLOCK + 2;
+        iq_rig_run(&g, models[1 + k / 6], &c, set.request, set.n, NULL, false);
+        for (uint32_t i = 0; i < set.n; i++)
+            ck_assert_msg(iq_rig_same(&golden, i, &g, i, why), "draft %u: request %u: %s", c.speculate, i,
+                          why);
+        const struct iq_engine_stats *s = iq_engine_stats(g.engine);
+        ck_assert_uint_gt(s->drafted, 60);
+        if (k % 2)
+            ck_assert_uint_lt(s->accepted, s->drafted / 4);
+        else /* all but those behind the end of an answer */
+            ck_assert_uint_ge(s->accepted + c.speculate * set.n, s->drafted);
+        if (k == 4) ck_assert_uint_gt(s->preemptions, 0);
+        iq_rig_close(&g);
+    }
+    iq_model_close(other);
+    close_small();
+}
+END_TEST
+
+/* Its positions end before the request's: from there on nothing is drafted. */
+START_TEST(a_draft_model_with_few_positions)
+{
+    struct iq_rig g;
+    struct iq_err err = {0};
+    struct iq_model *brief;
+    open_small(0);
+    const struct iq_model_options o = {.tp = 1, .threads = 1, .positions = 30, .weights = true};
+    ck_assert_msg(!iq_model_open(iq_small_write(small), &o, &brief, &err), "%s", err.text);
+    struct iq_engine_config c = config(3);
+    c.draft = brief;
+    iq_rig_run(&g, models[1], &c, set.request, set.n, NULL, false);
+    for (uint32_t i = 0; i < set.n; i++) {
+        const struct iq_output *x = iq_rig_output(&g, i);
+        ck_assert_msg(iq_rig_same(&golden, i, &g, i, why), "request %u: %s", i, why);
+        ck_assert(x->n_prompt < 30 || x->drafted == 0);
+    }
+    ck_assert_uint_gt(iq_engine_stats(g.engine)->drafted, 0);
+    iq_rig_close(&g);
+    iq_model_close(brief);
+    close_small();
+}
+END_TEST
+
+START_TEST(a_draft_model_must_share_the_vocabulary)
+{
+    struct iq_engine *e;
+    struct iq_err err = {0};
+    open_small(0);
+    struct iq_test_spec spec = iq_test_spec_default(); /* 320 tokens, not 333 */
+    ck_assert_int_eq(iq_test_write_model(iq_scratch("short.gguf"), &spec, 5, &err), IQ_OK);
+    struct iq_model *other = iq_rig_model(iq_scratch("short.gguf"), 1);
+    struct iq_engine_config c = config(2);
+    c.draft = other;
+    ck_assert_int_eq(iq_engine_open(models[1], &c, set.request, set.n, &e, &err), IQ_MISMATCH);
+    ck_assert_msg(strstr(err.text, "320 tokens") && strstr(err.text, "333"), "%s", err.text);
+    c.draft = models[1];
+    c.speculate = 0;
+    ck_assert_int_eq(iq_engine_open(models[1], &c, set.request, set.n, &e, &err), IQ_USAGE);
+    ck_assert_msg(strstr(err.text, "--speculate") != NULL, "%s", err.text);
+    iq_model_close(other);
     close_small();
 }
 END_TEST
@@ -324,7 +401,10 @@ int main(void)
     tcase_add_checked_fixture(c, iq_scratch_make, iq_scratch_remove);
     tcase_add_loop_test(c, drafts_of_any_length_in_any_batch, 0, TRIED);
     tcase_add_test(c, drafts_that_are_looked_up);
-    tcase_add_loop_test(c, an_answer_ends_within_a_draft, 0, TRIED);
+    tcase_add_loop_test(c, drafts_of_a_model, 0, TRIED);
+    tcase_add_test(c, a_draft_model_with_few_positions);
+    tcase_add_test(c, a_draft_model_must_share_the_vocabulary);
+    tcase_add_loop_test(c, an_answer_ends_within_a_draft, 1, TRIED);
     tcase_add_loop_test(c, chunks_ranks_and_levels, 0, TRIED);
     tcase_add_loop_test(c, preemption_and_prefix_hits, 0, TRIED);
     tcase_add_loop_test(c, captured_padding, 0, TRIED);
