@@ -143,7 +143,7 @@ static void make_batch(struct iq_engine *e, struct iq_batch *b)
     e->step.captured = e->config.captured && decode_only ? iq__engine_captured(s->shares) : s->shares;
     e->step.tokens = b->rows;
     e->step.tp = e->model->tp;
-    e->step.tracing = e->config.level >= IQ_LEVEL_OPS;
+    e->step.tracing = e->config.level >= IQ_LEVEL_OPS && !e->config.unseen;
     e->step.clock_us = s->clock_us;
     e->step.evictions = e->kv.evictions;
     b->step = e->step;
