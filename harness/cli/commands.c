@@ -13,6 +13,8 @@ const struct iq_command *const iq_commands[] = {
     &iq_cmd_record,
     &iq_cmd_diff,
     &iq_cmd_replay,
+    &iq_cmd_campaign,
+    &iq_cmd_report_campaign,
     &iq_cmd_study_twins,
     &iq_cmd_faults_list,
     &iq_cmd_faults_show,

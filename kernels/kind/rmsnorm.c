@@ -93,5 +93,5 @@ const struct iq_kind iq__kind_rmsnorm = {.name = "rmsnorm",
                                          .elem = sizeof(float),
                                          .fields = fields,
                                          .field = field,
-                                         .values = values};
+                                         .values = values,
                                          .check = check};
