@@ -29,6 +29,7 @@ struct iq_engine {
     uint32_t *guessed;         /* (batch, speculate) */
     struct iq_digest root;     /* of the prefix cache: model, contract, position settings */
     struct iq_step step;       /* of the step under way */
+    uint64_t ended_us;         /* when the one before it ended */
     /* (rows of a step) */
     struct iq_row *row;
     struct iq_seq *seq;
@@ -40,8 +41,15 @@ struct iq_engine {
 /* The scheduler's call when a request joins the batch: finds its prefix through the prefix op. ctx: the engine. */
 int iq__engine_admit(void *ctx, struct iq_seat *, struct iq_err *);
 
-/* The row of a request's token. */
+/* What triggers see of the engine: what does not change while it is open; and its state now. */
+void iq__engine_describe(struct iq_engine *);
+void iq__engine_note(struct iq_engine *);
+/* A row of a request, at a position; and, of all rows of a step, what they have of their neighbours. */
 struct iq_row iq__engine_row(const struct iq_seat *, uint32_t pos, uint32_t cell);
+void iq__engine_neighbours(struct iq_engine *, uint32_t rows);
+/* When the first request of each seat's session arrives. IQ_MEMORY. */
+int iq__engine_sessions(struct iq_engine *, struct iq_err *err);
+
 /* Whether a token that was chosen ends the answer. */
 bool iq__engine_stops(const struct iq_engine *, const struct iq_request *, uint32_t token);
 
@@ -49,8 +57,5 @@ bool iq__engine_stops(const struct iq_engine *, const struct iq_request *, uint3
 int iq__engine_verify(struct iq_engine *, const struct iq_batch *, struct iq_err *);
 /* After their tokens have joined them: drafts for the next step of the step's requests. */
 int iq__engine_draft(struct iq_engine *, const struct iq_batch *, struct iq_err *);
-
-/* The captured size that a batch is padded to: 1, 2, 4, 8, then every 8. */
-uint32_t iq__engine_captured(uint32_t batch);
 
 #endif

@@ -68,6 +68,7 @@ struct iq_forward {
     uint32_t max_context;                                     /* longest sequence of any request */
     bool padded; /* steps in which every row predicts are padded to step.captured rows ... */
     bool graphs; /* ... and on a device captured */
+    bool traced; /* every cell is digested: level ops and above */
     /* (max_rows, ...) activations */
     float *res[2]; /* residual stream before and after an addition */
     float *h;      /* hidden: norms' output; attention's output */
@@ -89,7 +90,7 @@ struct iq_forward {
     uint64_t graph_launches;
 };
 
-int iq_forward_open(struct iq_forward *, struct iq_err *); /* fields up to graphs are set by the caller */
+int iq_forward_open(struct iq_forward *, struct iq_err *); /* fields up to traced are set by the caller */
 void iq_forward_close(struct iq_forward *);
 int iq_forward_run(struct iq_forward *, const struct iq_batch *, struct iq_err *);
 

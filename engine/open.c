@@ -62,7 +62,7 @@ static int survey(struct iq_engine *e, uint32_t *blocks, struct iq_err *err)
     /* Rows that predict in a step of decodes: each request's last token and its drafts. */
     uint32_t decodes = e->config.batch * (1 + e->config.speculate);
     if (decodes > rows) decodes = rows;
-    uint32_t padded = e->config.captured ? iq__engine_captured(decodes) : decodes;
+    uint32_t padded = e->config.captured ? iq_engine_captured(decodes) : decodes;
     e->forward.max_rows = rows > padded ? rows : padded;
     e->forward.max_predicts = scored ? e->config.batch * SCORE_ROWS : padded;
     if (e->forward.max_predicts < padded) e->forward.max_predicts = padded;
@@ -179,6 +179,7 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     e->forward.model = e->cuda ? &e->upload.model : e->model;
     e->forward.padded = e->config.captured;
     e->forward.graphs = e->cuda && e->config.level != IQ_LEVEL_TENSORS;
+    e->forward.traced = e->config.level >= IQ_LEVEL_OPS;
     e->forward.graph = &e->graph;
     e->forward.slots = e->slots;
     e->forward.kv = &e->kv;
@@ -209,6 +210,8 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
         IQ_TRY(iq_recorder_open(&e->recorder, rows, err));
         iq_slots_tap(e->slots, &e->recorder.tap);
     }
+    iq__engine_describe(e);
+    IQ_TRY(iq__engine_sessions(e, err));
     struct iq_digest root[2] = {e->model->packed_digest, iq_engine_contract(e)};
     e->root = iq_digest_list(root, 2);
     return IQ_OK;

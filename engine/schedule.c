@@ -4,6 +4,14 @@
 
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+uint32_t iq_schedule_waiting(const struct iq_schedule *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n; i++)
+        n += s->seat[i].state == IQ_WAITING && s->seat[i].request->arrive_us <= s->clock_us;
+    return n;
+}
+
 static uint32_t blocks_of(uint32_t positions) { return (positions + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK; }
 
 void iq_schedule_trim(struct iq_schedule *s, struct iq_seat *seat)

@@ -333,12 +333,12 @@ const struct iq_command iq_cmd_run = {
         "With --json a line of JSON a request: id, prompt_ids, ids, text, finish, chain, cached (prompt "
         "tokens that "
         "a prefix hit\n"
-        "brought), preempted (how often the request was evicted and computed again), steps. A step has id, "
-        "logit "
-        "(null where\n"
-        "--logits keeps too few), margin (best minus second best logit), batch, and with --logits top, pairs "
-        "of id "
-        "and logit.\n"
+        "brought), preempted (how often the request was evicted and computed again), with --speculate "
+        "drafted "
+        "and\n"
+        "accepted (tokens that were guessed; those kept), steps. A step has id, logit (null where --logits "
+        "keeps too few),\n"
+        "margin (best minus second best logit), batch, and with --logits top, pairs of id and logit.\n"
         "Logits are the model's own, before temperature.\n"
         "\n"
         "--again takes prompts, sampling, settings, golden and faults from the recorded run. It allows "
@@ -351,6 +351,8 @@ const struct iq_command iq_cmd_run = {
         "inquest run --model M.gguf --prompt 'What is the capital of France?' --max-tokens 32\n"
         "inquest run --model M.gguf --prompts P.jsonl --batch 8 --logits 20 --json\n"
         "inquest run --model M.gguf --golden golden --store S --plan plan.json --name subject --json\n"
+        "inquest run --model M.gguf --golden golden --store S --speculate 3 --draft SMALL.gguf --name "
+        "drafted\n"
         "inquest run --again subject --store S --level ops --name again\n",
     .statuses = "  1  the trial crashed (it is recorded as crashed)\n",
     .flags = flags,

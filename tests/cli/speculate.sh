@@ -32,6 +32,8 @@ cat > all.json << 'EOF'
            {"op":"sample","variant":"draft_stream"}]}
 EOF
 try drawn 0 all
+sed 's/"}/","rate":0}/g' all.json > off.json
+try drawn 2 off
 "$INQUEST" store verify --store S | cut -d: -f1
 # A draft model: its guesses are good where it is the model itself, and no guess changes an answer.
 small_model m.gguf
