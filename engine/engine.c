@@ -102,7 +102,7 @@ uint32_t iq__engine_captured(uint32_t batch)
     return c;
 }
 
-static struct iq_row make_row(const struct iq_seat *seat, uint32_t pos, uint32_t cell)
+struct iq_row iq__engine_row(const struct iq_seat *seat, uint32_t pos, uint32_t cell)
 {
     const struct iq_request *r = seat->request;
     return (struct iq_row){.request = seat->index,
@@ -133,7 +133,7 @@ static void make_batch(struct iq_engine *e, struct iq_batch *b)
         for (uint32_t t = 0; t < s->share[i].tokens; t++, b->rows++) {
             uint32_t pos = seat->computed + t;
             bool last = pos + 1 == seat->n_ids;
-            e->row[b->rows] = make_row(seat, pos, b->rows);
+            e->row[b->rows] = iq__engine_row(seat, pos, b->rows);
             e->ids[b->rows] = seat->ids[pos];
             e->of_row[b->rows] = seat;
             if (last || seat->request->score) e->predict[b->predicts++] = b->rows;
@@ -177,6 +177,12 @@ static void keep_candidates(const struct iq_forward *f, uint32_t i, uint32_t *id
     }
 }
 
+const char *iq__engine_ends(const struct iq_engine *e, const struct iq_request *r, uint32_t token, uint32_t n)
+{
+    if (r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, token)) return "stop";
+    return n >= r->max_tokens ? "length" : NULL;
+}
+
 /* The i-th predicting row's token joins its request. */
 static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
 {
@@ -189,11 +195,8 @@ static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
         seat->ids[seat->n_ids++] = f->got.token[i];
         e->stats.generated++;
     }
-    bool stop = r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, f->got.token[i]);
-    if (stop)
-        finish(e, seat, "stop");
-    else if (seat->n_ids - r->n_prompt >= r->max_tokens)
-        finish(e, seat, "length");
+    const char *end = iq__engine_ends(e, r, f->got.token[i], seat->n_ids - r->n_prompt);
+    if (end) finish(e, seat, end);
 }
 
 static void score(struct iq_engine *e, const struct iq_batch *b)

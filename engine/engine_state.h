@@ -36,6 +36,11 @@ struct iq_engine {
 /* The scheduler's call when a request joins the batch: finds its prefix through the prefix op. ctx: the engine. */
 int iq__engine_admit(void *ctx, struct iq_seat *, struct iq_err *);
 
+/* A row of a step: the token at `pos` of a request. */
+struct iq_row iq__engine_row(const struct iq_seat *, uint32_t pos, uint32_t cell);
+/* Whether a token, chosen as the n-th of its request, ends it: "stop", "length", or NULL. */
+const char *iq__engine_ends(const struct iq_engine *, const struct iq_request *, uint32_t token, uint32_t n);
+
 /* The captured size that a batch is padded to: 1, 2, 4, 8, then every 8. */
 uint32_t iq__engine_captured(uint32_t batch);
 
