@@ -100,9 +100,10 @@ int iq_isolated_run(const struct iq_grid *g, const struct iq_context *c, struct 
     struct work w = {c, t, engine};
     struct iq_guarded guarded = {.seconds = g->seconds, .mib = g->mib, .work = work, .self = &w};
     struct iq_err how = {0};
+    size_t got;
     int status = IQ_LIMIT;
     for (int i = 0; i < TRIES && status == IQ_LIMIT; i++)
-        status = iq_guarded_run(&guarded, out, sizeof *out, &how);
+        status = iq_guarded_run(&guarded, out, sizeof *out, &got, &how);
     if (status != IQ_OK && status != IQ_CRASHED && status != IQ_LIMIT)
         return iq_fail(err, status, "trial %u: %s", t->at.index, how.text);
     if (status == IQ_OK) return IQ_OK;
