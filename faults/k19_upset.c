@@ -20,7 +20,7 @@ struct params {
 #define WHERE(help, most)                                                                                    \
     {"where", help, RESULT, RESULT, most, offsetof(struct params, where)},                                   \
         {"bit", "which bit, 31 the sign of a float32; modulo the width of what is stored; -1: drawn",        \
-         30,    -1,                                                                                          \
+         27,    -1,                                                                                          \
          31,    offsetof(struct params, bit)},                                                               \
         {"element", "which element of the row, or of the weights, modulo their number; -1: drawn",           \
          -1,        -1,                                                                                      \
