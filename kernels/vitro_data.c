@@ -49,7 +49,7 @@ static float narrow(const struct iq__vitro *v, uint32_t place)
 }
 static float wide(const struct iq__vitro *v, uint32_t place)
 {
-    return (float)place - (float)(v->shape.vocab / 2);
+    return (float)((int)place - (int)(v->shape.vocab / 2));
 }
 /* Seven values, the cut falls among equals; both zeros are one of them. */
 static float tied(const struct iq__vitro *v, uint32_t place)

@@ -38,7 +38,10 @@ static int read_manifest(const cJSON *m, struct iq_judge *j, struct iq_err *err)
     iq_settings_init(&j->settings);
     if (cJSON_IsObject(model)) IQ_TRY(read_dims(model, j, err));
     if (engine) IQ_TRY(iq_settings_json(engine, "manifest: engine", &j->settings, err));
-    return plan ? iq_plan_parse(plan, "manifest: plan", &j->plan, NULL, err) : IQ_OK;
+    int status = plan ? iq_plan_parse(plan, "manifest: plan", &j->plan, NULL, err) : IQ_OK;
+    if (status == IQ_OK || !cJSON_GetObjectItemCaseSensitive(plan, "libraries")) return status;
+    j->unread = *err;
+    return IQ_OK;
 }
 
 int iq_judge_open(const char *manifest, size_t len, struct iq_judge *j, struct iq_err *err)
@@ -191,6 +194,12 @@ int iq_judge_suspect(void *ctx, const struct iq_suspect *s, struct iq_vitro_resu
     if (!variant || !strcmp(variant->device, "cuda") || !shape_of(j, s, &shape)) return IQ_UNSUPPORTED;
     int status = iq_vitro(&x, variant, params, &shape, 1, &report, err);
     iq_exec_close(&x);
+    if (status == IQ_CRASHED) { /* a user's kernel, whose process is not this one */
+        out->numerics = IQ_NUMERICS_VIOLATES;
+        snprintf(out->evidence, sizeof out->evidence, "%s",
+                 *iq_user_failure() ? iq_user_failure() : "it crashed on made-up data");
+        return IQ_OK;
+    }
     if (status != IQ_OK) return status == IQ_SHAPE ? IQ_UNSUPPORTED : status;
     out->numerics = verdict(&report);
     explain(&report, variant->name, out);

@@ -1,6 +1,7 @@
 /* The kind rmsnorm: what taps, firing logs and triggers see of it, and its invariant. */
 #include "kernels/ops/rmsnorm.h"
 #include "kernels/kind/rows.h"
+#include "kernels/kind/values.h"
 #include "kernels/op.h"
 
 #include <math.h>
@@ -14,15 +15,45 @@ static struct iq_run at(const void *args, unsigned point)
 }
 IQ__FLOAT_ROWS(at)
 
-static const char *const fields[] = {"n", "groups", "elements", NULL};
+static const char *const fields[] = {"n",       "groups",  "elements", "rows",    "ldx", "ldy",
+                                     "x_bytes", "y_bytes", "x_align",  "y_align", NULL};
 
 /* elements: over all rows. */
 static uint64_t field(const void *args, unsigned index)
 {
     const struct iq_rmsnorm *a = args;
-    const uint64_t value[] = {a->n, a->groups, (uint64_t)a->rows * a->groups * a->n};
+    uint64_t n = (uint64_t)a->groups * a->n;
+    const uint64_t value[] = {a->n,
+                              a->groups,
+                              a->rows * n,
+                              a->rows,
+                              a->ldx,
+                              a->ldy,
+                              iq__extent(a->rows, a->ldx, n),
+                              iq__extent(a->rows, a->ldy, n),
+                              iq__align_of(a->x),
+                              iq__align_of(a->y)};
     return value[index];
 }
+
+static struct iq__numbers numbers(const void *args, uint32_t r)
+{
+    const struct iq_rmsnorm *a = args;
+    return (struct iq__numbers){a->x + r * a->ldx, (size_t)a->groups * a->n};
+}
+IQ__NUMBER_VALUES_OF(numbers)
+
+static double value_y_offset(const struct iq_site *site, const void *args, uint32_t r)
+{
+    (void)site;
+    return (double)r * (double)((const struct iq_rmsnorm *)args)->ldy * sizeof(float);
+}
+
+static const struct iq_value values[] = {
+    IQ__NUMBER_VALUES,
+    {"y_offset", "bytes from y's first row to the row", IQ_VALUE_COUNT, false, false, value_y_offset},
+    {0},
+};
 
 /* Each element is its input over the root of its own row's mean square, to six bits: no rounding, no approximate root and
  * no order of the sum is further off. Rows that hold what is not finite are not judged. */
@@ -62,4 +93,5 @@ const struct iq_kind iq__kind_rmsnorm = {.name = "rmsnorm",
                                          .elem = sizeof(float),
                                          .fields = fields,
                                          .field = field,
+                                         .values = values,
                                          .check = check};
