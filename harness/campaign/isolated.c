@@ -84,7 +84,7 @@ static int work(void *self, int out)
     struct iq_sink sink = iq_witness_sink(&witness);
     iq_engine_arm(w->engine, &w->trial->selector);
     iq_engine_record(w->engine, &sink);
-    int status = run_steps(w, &witness, &err);
+    int status = iq_user_explain(run_steps(w, &witness, &err), &err);
     iq_seen_of(&witness, &seen);
     if (status != IQ_OK) { /* whatever a wrong variant made of the engine */
         seen.crashed = 1;

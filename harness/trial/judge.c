@@ -59,6 +59,12 @@ void iq_judge_close(struct iq_judge *j) { iq_plan_free(&j->plan); }
 
 static uint32_t most(uint64_t v, uint32_t limit) { return (uint32_t)(v < limit ? v : limit); }
 
+/* Fewer rows where there are many; odd stays odd, and what is left behind a tile of up to 16 rows stays as it is. */
+static uint32_t rows_like(uint32_t tokens)
+{
+    return tokens <= ROWS_MAX ? tokens : ROWS_MAX - 16 + tokens % 16;
+}
+
 static enum iq_format weights_format(const char *name)
 {
     for (int f = 0; f < IQ_FORMATS; f++)
@@ -108,7 +114,7 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
              qw = (uint32_t)(j->heads * j->head_dim);
     uint32_t ffn_unit = iq_ffn_unit((uint32_t)j->ffn),
              ffn_units = ((uint32_t)j->ffn + ffn_unit - 1) / ffn_unit;
-    *out = (struct iq_vitro_shape){.rows = most(s->tokens, ROWS_MAX),
+    *out = (struct iq_vitro_shape){.rows = rows_like(s->tokens),
                                    .unit = IQ_UNIT,
                                    .format = weights_format(j->weights),
                                    .act = j->settings.dtype,
@@ -127,7 +133,7 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
                   {"router", j->hidden, j->experts, IQ_UNIT, 0},
                   {"ffn_reduce", 0, j->hidden, 0, ffn_units}};
     if (!strcmp(s->op, "topk")) {
-        out->rows = most(s->batch, ROWS_MAX);
+        out->rows = rows_like(s->batch);
         out->vocab = (uint32_t)j->vocab;
         out->k =
             j->settings.logits > IQ_TOP ? most(j->settings.logits, out->vocab) : most(IQ_TOP, out->vocab);

@@ -159,8 +159,7 @@ static int note(struct trial *t, char mark, struct iq_err *err)
 /* A step that finds no memory, or that a device fails, is the end of the subject, as a crash is: what was recorded stays. */
 static int step(struct trial *t, bool *more, struct iq_err *err)
 {
-    int status = iq_engine_step(t->engine, more, err);
-    if (status == IQ_CRASHED && *iq_user_failure()) return iq_fail(err, IQ_CRASHED, "%s", iq_user_failure());
+    int status = iq_user_explain(iq_engine_step(t->engine, more, err), err);
     bool device = iq_engine_device(t->engine) && (status == IQ_INTERNAL || status == IQ_UNSUPPORTED);
     if (status != IQ_MEMORY && !device) return status;
     struct iq_err why = *err;
