@@ -8,12 +8,14 @@
 
 /* ---- where a trial joins ---- */
 
-static bool can_cut(const struct iq_fault *f)
+/* A workaround puts golden's bits back, which are the row's own. */
+static bool can_ride(const struct iq_fault *f)
 {
-    return iq_view_can(f->op == IQ_OP_NONE ? f->kind : iq_op_kind((enum iq_op_id)f->op));
+    const struct iq_kind *kind = f->op == IQ_OP_NONE ? f->kind : iq_op_kind((enum iq_op_id)f->op);
+    return iq_view_can(kind) && (f->variant->flags & (IQ_V_ROW_LOCAL | IQ_V_GOLDEN | IQ_V_REFERENCE));
 }
 
-/* What it does to a row may depend on the rows beside it, in a call or in its trigger: then all of a step come along. */
+/* Which row it strikes, or whether, may depend on how many there are in a call: then all of a step come along. */
 static bool needs_all(const struct iq_plan *p)
 {
     for (size_t i = 0; i < p->n; i++) {
@@ -21,7 +23,7 @@ static bool needs_all(const struct iq_plan *p)
         struct iq_jw w = IQ_JW(&text);
         iq_fault_json(&p->fault[i], &w);
         bool all =
-            (p->fault[i].variant->flags & IQ_V_COUPLES_ROWS) || !text.data || strstr(text.data, "\"arg.");
+            (p->fault[i].variant->flags & IQ_V_COUNTS_ROWS) || !text.data || strstr(text.data, "\"arg.");
         iq_buf_free(&text);
         if (all) return true;
     }
@@ -31,9 +33,9 @@ static bool needs_all(const struct iq_plan *p)
 bool iq_aboard_start(const struct iq_context *c, const struct iq_armed_trial *t, struct iq_ride_start *out)
 {
     const struct iq_scout *s = &c->scout;
-    if (!c->ride || t->site == s->n) return false;
+    if (!c->ride || t->blind || t->site == s->n) return false;
     for (size_t i = 0; i < t->plan.n; i++)
-        if (!can_cut(&t->plan.fault[i])) return false;
+        if (!can_ride(&t->plan.fault[i])) return false;
     const struct iq_scouted *first = &s->seen[t->site];
     uint32_t layers = c->model->config.layers, prompt = c->request[0].n_prompt;
     *out = (struct iq_ride_start){.step = first->step,

@@ -20,6 +20,7 @@ extern const struct iq_command iq_cmd_model_info;
 extern const struct iq_command iq_cmd_model_perplexity;
 extern const struct iq_command iq_cmd_model_train;
 extern const struct iq_command iq_cmd_model_tokenize;
+extern const struct iq_command iq_cmd_plan_check;
 extern const struct iq_command iq_cmd_record;
 extern const struct iq_command iq_cmd_replay;
 extern const struct iq_command iq_cmd_report_campaign;

@@ -76,7 +76,7 @@ int iq_plan_check_ops(const struct iq_plan *p, bool training, struct iq_err *err
                            f->op == IQ_OP_NONE ? f->kind->name : iq_op_name(f->op),
                            training ? "answering" : "training", training ? "trains" : "answers",
                            training ? "`inquest run --plan`" : "`inquest model train canary --plan`");
-        if (training && (iq_trigger_has_rows(f->when) || (f->per != IQ_PER_CALL && f->rate < 1)))
+        if (training && iq_fault_asks_rows(f))
             return iq_fail(err, IQ_UNSUPPORTED,
                            "fault %s: it asks about requests, of which training has none; `when` may ask for "
                            "step, op, layer, rank, batch, tokens and arg.*, `per` must be \"call\"",
@@ -98,6 +98,11 @@ int iq_plan_check_device(const struct iq_plan *p, const struct iq_settings *s, s
             return iq_fail(err, IQ_UNSUPPORTED,
                            "fault %s: variant %s of %s works on GPUs only; found --device cuda-shim", f->name,
                            f->variant->name, kind->name);
+        if (device && iq_trigger_reads(f->when))
+            return iq_fail(err, IQ_UNSUPPORTED,
+                           "fault %s: value.%s asks for numbers of %s, which lie on the device; use --device "
+                           "cpu, found --device %s",
+                           f->name, iq_trigger_reads(f->when), kind->name, c.device);
         if (iq_fault_is_workaround(f) || strcmp(f->variant->device, needs)) continue;
         return iq_fail(err, IQ_UNSUPPORTED,
                        "fault %s: variant %s of %s runs only with --device %s; found --device %s", f->name,

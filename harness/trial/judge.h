@@ -12,7 +12,7 @@
 struct iq_judge {
     struct iq_plan plan;
     struct iq_settings settings;
-    uint64_t hidden, ffn, heads, kv_heads, head_dim, vocab, experts;
+    uint64_t hidden, ffn, heads, kv_heads, head_dim, vocab, experts, active;
     char weights[16]; /* format of the layers' matrices */
 };
 
