@@ -28,6 +28,7 @@ static int run_for_ever(struct iq_exec *x, const struct iq_site *site, const voi
 {
     (void)x, (void)site, (void)args, (void)params, (void)state;
     for (;;) usleep(1000);
+    return IQ_OK;
 }
 
 static int run_hungry(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
@@ -85,7 +86,7 @@ static void run(const char *faults, struct rows *rows)
     FILE *f = fopen(plan, "w");
     fprintf(
         f,
-        "{\"faults\": [%s], \"tokens\": 3, \"repetitions\": 2, \"limits\": {\"seconds\": 2, \"mib\": 256}, "
+        "{\"faults\": [%s], \"tokens\": 3, \"repetitions\": 2, \"limits\": {\"seconds\": 2, \"mib\": 32}, "
         "\"prompts\": [{\"id\": \"a\", \"ids\": [3, 5, 9]}]}",
         faults);
     fclose(f);
