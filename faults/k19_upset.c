@@ -220,7 +220,7 @@ static int run(struct iq_exec *x, const struct iq_site *site, const char *kind, 
         .kind = of,                                                                                          \
         .name = variant,                                                                                     \
         .device = "cpu",                                                                                     \
-        .flags = IQ_V_FAULTY,                                                                                \
+        .flags = IQ_V_FAULTY | IQ_V_ROW_LOCAL | IQ_V_COUNTS_ROWS,                                            \
         .run = run_##id,                                                                                     \
         .params = table,                                                                                     \
         .params_size = sizeof(struct params),                                                                \

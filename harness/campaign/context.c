@@ -24,9 +24,9 @@ static int open_ridden(struct iq_context *c, struct iq_err *err)
     if (c->alone || !iq_ride_can(&config, &c->request[0], c->requests))
         return iq_context_engine(c, &c->engine, err);
     c->riders = riders_of(c);
-    iq_ride_config(&config, &c->request[0], c->riders);
+    config.riders = c->riders;
     IQ_TRY(iq_engine_open(c->model, &config, c->request, c->requests, &c->engine, err));
-    return iq_ride_open(c->engine, c->riders, &c->ride, err);
+    return iq_ride_open(c->engine, &c->ride, err);
 }
 
 static int run_golden(struct iq_context *c, struct iq_err *err)
