@@ -44,7 +44,7 @@ static int open_parts(struct iq_drafter *d, const struct iq_drafter_options *o, 
     IQ_TRY(set_golden(d, o->isa, err));
     IQ_TRY(iq_graph_open(o->model, IQ_LEVEL_CHAIN, false, d->slots, &d->graph, err));
     if (__builtin_mul_overflow(blocks, o->batch, &blocks)) blocks = UINT32_MAX;
-    IQ_TRY(iq_kv_open(blocks, c->layers, c->kv_heads, c->head_dim, 0, NULL, &d->kv, err));
+    IQ_TRY(iq_kv_open(blocks, 0, c->layers, c->kv_heads, c->head_dim, 0, NULL, &d->kv, err));
     d->forward = (struct iq_forward){.model = o->model,
                                      .graph = &d->graph,
                                      .slots = d->slots,

@@ -153,6 +153,12 @@ static void keep_candidates(const struct iq_forward *f, uint32_t i, uint32_t *id
     }
 }
 
+const char *iq__engine_ends(const struct iq_engine *e, const struct iq_request *r, uint32_t token, uint32_t n)
+{
+    if (r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, token)) return "stop";
+    return n >= r->max_tokens ? "length" : NULL;
+}
+
 /* The token that follows the i-th predicting row joins its request. */
 static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i, uint32_t token)
 {
@@ -166,18 +172,10 @@ static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i, uint32
     e->stats.generated++;
 }
 
-bool iq__engine_stops(const struct iq_engine *e, const struct iq_request *r, uint32_t token)
+static const char *ends(const struct iq_engine *e, const struct iq_seat *seat)
 {
-    return r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, token);
-}
-
-static void end(struct iq_engine *e, struct iq_seat *seat)
-{
-    const struct iq_request *r = seat->request;
-    if (iq__engine_stops(e, r, seat->ids[seat->n_ids - 1]))
-        finish(e, seat, "stop");
-    else if (seat->n_ids - r->n_prompt >= r->max_tokens)
-        finish(e, seat, "length");
+    uint32_t made = seat->n_ids - seat->request->n_prompt;
+    return iq__engine_ends(e, seat->request, seat->ids[seat->n_ids - 1], made);
 }
 
 static void score(struct iq_engine *e, const struct iq_batch *b)
@@ -207,7 +205,8 @@ static void apply(struct iq_engine *e, const struct iq_batch *b)
                 append(e, seat, next, seat->chosen[follows - known]);
         }
         publish(e, seat, before);
-        if (seat->computed >= known) end(e, seat);
+        const char *end = seat->computed < known ? NULL : ends(e, seat);
+        if (end) finish(e, seat, end);
     }
 }
 

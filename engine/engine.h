@@ -27,11 +27,13 @@ struct iq_engine;
 enum { IQ_DRAFT_MAX = 32 }; /* tokens that may be drafted at once */
 
 struct iq_engine_config {
-    uint32_t threads;    /* worker threads, the caller's included */
-    uint32_t batch;      /* most requests in a step */
-    uint32_t chunk;      /* most prompt tokens of one request in a step; 0: whole prompts */
-    uint32_t kv_blocks;  /* 0: enough for `batch` requests of the largest size */
-    uint32_t start_s;    /* what the clock's 0 is, in seconds of a day: triggers can ask for the hour */
+    uint32_t threads;   /* worker threads, the caller's included */
+    uint32_t batch;     /* most requests in a step */
+    uint32_t chunk;     /* most prompt tokens of one request in a step; 0: whole prompts */
+    uint32_t kv_blocks; /* 0: enough for `batch` requests of the largest size */
+    uint32_t start_s;   /* what the clock's 0 is, in seconds of a day: triggers can ask for the hour */
+    uint32_t
+        riders; /* runs that may ride on what this one leaves (ride.h); room for them, and nothing else */
     uint32_t prefix_min; /* shortest prefix, in tokens, that may be reused */
     bool prefix_cache;
     bool captured;      /* pad decode-only steps to 1, 2, 4, 8, 16 ... rows, as captured graphs have them */

@@ -63,6 +63,7 @@ static int survey(struct iq_engine *e, uint32_t *blocks, struct iq_err *err)
     uint32_t decodes = e->config.batch * (1 + e->config.speculate);
     if (decodes > rows) decodes = rows;
     uint32_t padded = e->config.captured ? iq_engine_captured(decodes) : decodes;
+    if (padded < e->config.riders) padded = e->config.riders;
     e->forward.max_rows = rows > padded ? rows : padded;
     e->forward.max_predicts = scored ? e->config.batch * SCORE_ROWS : padded;
     if (e->forward.max_predicts < padded) e->forward.max_predicts = padded;
@@ -174,8 +175,9 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     IQ_TRY(iq_slots_open(c->layers, tp > experts ? tp : experts, &e->slots, err));
     IQ_TRY(set_golden(e, err));
     IQ_TRY(iq_graph_open(e->model, e->config.level, e->config.speculate > 0, e->slots, &e->graph, err));
-    IQ_TRY(iq_kv_open(blocks, c->layers, c->kv_heads, c->head_dim, e->config.untraced ? 0 : e->graph.kepts,
-                      e->cuda, &e->kv, err));
+    uint32_t spare = e->config.riders * ((e->forward.max_context + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK);
+    IQ_TRY(iq_kv_open(blocks, spare, c->layers, c->kv_heads, c->head_dim,
+                      e->config.untraced ? 0 : e->graph.kepts, e->cuda, &e->kv, err));
     e->forward.model = e->cuda ? &e->upload.model : e->model;
     e->forward.padded = e->config.captured;
     e->forward.graphs = e->cuda && e->config.level != IQ_LEVEL_TENSORS;
@@ -195,7 +197,7 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     IQ_TRY(open_seats(e, err));
     uint32_t rows = e->forward.max_rows;
     e->row = calloc(rows, sizeof *e->row);
-    e->seq = calloc(e->config.batch, sizeof *e->seq);
+    e->seq = calloc(e->forward.max_seqs, sizeof *e->seq);
     e->of_row = calloc(rows, sizeof(struct iq_seat *));
     e->ids = calloc(rows, sizeof *e->ids);
     e->predict = calloc(rows, sizeof *e->predict);

@@ -52,9 +52,10 @@ static int judge(struct iq_engine *e, struct iq_seat *seat, const struct iq_seq 
 /* The tokens that the kept rows add: accepted drafts, then what a row chose. Rows behind the one that ends the answer go too. */
 static void choose(const struct iq_engine *e, struct iq_seat *seat, const uint32_t *chosen)
 {
+    uint32_t made = seat->n_ids - seat->request->n_prompt;
     for (uint32_t i = 0; i < seat->kept; i++) {
         seat->chosen[i] = i < seat->accepted ? seat->draft[i] : chosen[i];
-        if (iq__engine_stops(e, seat->request, seat->chosen[i])) seat->kept = i + 1;
+        if (iq__engine_ends(e, seat->request, seat->chosen[i], made + i + 1)) seat->kept = i + 1;
     }
 }
 

@@ -19,8 +19,9 @@ enum { IQ_CAMPAIGN_VERSION = 1, IQ_TRIAL_REASON = 200 };
 
 /* What became of one trial. */
 struct iq_trial_row {
-    struct iq_digest id;  /* of the trial: hash of the campaign's id and of what the trial is */
-    uint32_t index, cell; /* in the plan's canonical order; the line of the report that it belongs to */
+    struct iq_digest id;   /* of the trial: hash of the campaign's id and of what the trial is */
+    struct iq_digest bits; /* over all positions that are not golden's, in the subject's order; zero: none */
+    uint32_t index, cell;  /* in the plan's canonical order; the line of the report that it belongs to */
     uint16_t label, numerics, effect;   /* enums of finding.h */
     uint16_t caught;                    /* the guilty op is one whose fault fired */
     uint64_t fired, rows, rows_changed; /* firings; rows that they computed; rows in which a bit changed */

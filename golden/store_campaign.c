@@ -97,6 +97,7 @@ int iq__campaign_put(struct iq_store *s, MDB_txn *txn, struct iq_digest id, cons
 size_t iq__trial_write(const struct iq_trial_row *r, char out[sizeof(struct iq__trial_rec) + IQ_TRIAL_REASON])
 {
     struct iq__trial_rec rec = {.id = r->id,
+                                .bits = r->bits,
                                 .fired = r->fired,
                                 .rows = r->rows,
                                 .rows_changed = r->rows_changed,
@@ -145,6 +146,7 @@ int iq__trial_read(const char *where, uint32_t trials, uint32_t index, const voi
         n != sizeof rec + rec.reason || !is_text(reason, rec.reason))
         return iq_fail(err, IQ_FORMAT, "%s: trial %u: its row has a field that no row has", where, index);
     *out = (struct iq_trial_row){.id = rec.id,
+                                 .bits = rec.bits,
                                  .index = rec.index,
                                  .cell = rec.cell,
                                  .label = rec.label,

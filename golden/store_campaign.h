@@ -13,14 +13,14 @@ _Static_assert(sizeof(struct iq__campaign_rec) == 8, "store format");
 
 /* Of a trial: this, then the reason. */
 struct iq__trial_rec {
-    struct iq_digest id;
+    struct iq_digest id, bits;
     uint64_t fired, rows, rows_changed;
     uint32_t index, cell, requests, requests_changed, tokens, tokens_changed, request, pos, guilty_step;
     uint16_t label, numerics, effect, caught, guilty_layer, guilty_rank;
     char guilty_op[20];
     uint32_t reason; /* bytes of it */
 };
-_Static_assert(sizeof(struct iq__trial_rec) == 112, "store format");
+_Static_assert(sizeof(struct iq__trial_rec) == 128, "store format");
 
 /* The tables are made by the first campaign of a store. */
 bool iq__campaign_tables(const struct iq_store *);

@@ -124,8 +124,10 @@ static int begin(struct run *r, struct iq_err *err)
     struct iq_store_options o = {.create = true};
     IQ_TRY(iq_json_load(r->o->plan, FILE_MAX, &r->plan, err));
     IQ_TRY(read_prompts(r, err));
+    IQ_TRY(iq_plan_pin_libraries(r->plan, r->o->plan, err));
     IQ_TRY(iq_grid_open(r->plan, r->o->plan, r->prompts.n, true, &r->grid, err));
-    r->ready = (struct iq_ready){.grid = &r->grid, .prompts = &r->prompts, .model_path = r->o->model};
+    r->ready = (struct iq_ready){
+        .grid = &r->grid, .prompts = &r->prompts, .model_path = r->o->model, .alone = r->o->alone};
     r->crew = (struct iq_crew){.ready = &r->ready, .hands = r->o->jobs, .row = on_row, .self = r};
     IQ_TRY(iq_zygote_start(&r->ready, &r->crew.zygote, &hello, err));
     IQ_TRY(iq_store_open(r->o->store, &o, &r->store, err));
@@ -159,6 +161,7 @@ int iq_campaign_run(const struct iq_campaign_options *o, struct iq_campaign_end 
     }
     out->seconds = iq_clock_s() - from;
     out->ran = r->ran;
+    out->aboard = r->crew.aboard;
     if (status == IQ_OK) status = iq_campaign_find(r->store, iq_campaign_id(r->campaign), &out->info, err);
     iq_crew_close(&r->crew);
     iq_screen_close(&r->screen);

@@ -15,13 +15,14 @@ struct iq_campaign_options {
     uint32_t jobs;          /* workers */
     uint32_t shard, shards; /* this is shard 0 .. shards - 1: trials whose index is shard modulo shards */
     bool resume;
+    bool alone; /* every trial in a process of its own: slower, the same rows */
     bool quiet; /* no bar, no table */
 };
 
 struct iq_campaign_end {
     struct iq_campaign_info info;
-    uint32_t ran;   /* in this run */
-    double seconds; /* of them, without opening the model */
+    uint32_t ran, aboard; /* in this run; of them, that shared forward passes */
+    double seconds;       /* of them, without opening the model */
 };
 
 int iq_campaign_run(const struct iq_campaign_options *, struct iq_campaign_end *out, struct iq_err *err);

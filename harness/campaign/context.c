@@ -1,13 +1,39 @@
 #include "harness/campaign/context.h"
 
+#include "kernels/ops/kv.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+enum { RIDERS = 64, KV_BYTES = 48 << 20 }; /* riders' own KV together */
+
+/* How many riders their KV leaves room for. */
+static uint32_t riders_of(const struct iq_context *c)
+{
+    const struct iq_model_config *m = &c->model->config;
+    const struct iq_request *r = &c->request[0];
+    size_t position = 2 * sizeof(float) * m->layers * m->kv_heads * m->head_dim;
+    size_t own = position * ((size_t)r->max_tokens + 2 * IQ_KV_BLOCK), fit = KV_BYTES / own;
+    return fit < 4 ? 4 : fit > RIDERS ? RIDERS : (uint32_t)fit;
+}
+
+/* The engine that golden runs on; others may go on from where it has been. */
+static int open_ridden(struct iq_context *c, struct iq_err *err)
+{
+    struct iq_engine_config config = c->config;
+    if (c->alone || !iq_ride_can(&config, &c->request[0], c->requests))
+        return iq_context_engine(c, &c->engine, err);
+    c->riders = riders_of(c);
+    config.riders = c->riders;
+    IQ_TRY(iq_engine_open(c->model, &config, c->request, c->requests, &c->engine, err));
+    return iq_ride_open(c->engine, &c->ride, err);
+}
 
 static int run_golden(struct iq_context *c, struct iq_err *err)
 {
     struct iq_selector scout;
     uint32_t nodes;
-    IQ_TRY(iq_context_engine(c, &c->engine, err));
+    IQ_TRY(open_ridden(c, err));
     const struct iq_node *node = iq_engine_nodes(c->engine, &nodes);
     IQ_TRY(iq_golden_open(&c->golden, node, nodes, c->requests, err));
     struct iq_sink sink = iq_golden_sink(&c->golden);
@@ -22,11 +48,11 @@ static int run_golden(struct iq_context *c, struct iq_err *err)
 }
 
 int iq_context_open(const struct iq_grid *g, uint32_t index, const struct iq_model *m,
-                    const struct iq_prompts *prompts, struct iq_context *c, struct iq_err *err)
+                    const struct iq_prompts *prompts, bool alone, struct iq_context *c, struct iq_err *err)
 {
     const struct iq_settings *s;
     uint32_t first;
-    *c = (struct iq_context){.index = index, .model = m};
+    *c = (struct iq_context){.index = index, .model = m, .alone = alone};
     iq_grid_context(g, index, &s, &c->requests, &first);
     c->settings = *s;
     if (!c->settings.batch) c->settings.batch = c->requests;
@@ -52,6 +78,7 @@ void iq_context_close(struct iq_context *c)
 {
     iq_scout_free(&c->scout);
     iq_golden_free(&c->golden);
+    iq_ride_close(c->ride);
     iq_engine_close(c->engine);
     free(c->request);
     *c = (struct iq_context){.index = UINT32_MAX};

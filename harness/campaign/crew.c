@@ -126,6 +126,7 @@ static int hear(struct iq_crew *c, struct iq_hand *h, bool *heard, struct iq_err
     *heard = n == (ssize_t)sizeof a;
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return IQ_OK;
     if (n != (ssize_t)sizeof a) return lose(c, h, err);
+    c->aboard += a.said == IQ_SAID_ROW && a.aboard;
     if (a.said == IQ_SAID_ROW) return hear_row(c, h, &a.row, err);
     if (a.said == IQ_SAID_DONE) return h->busy = false, IQ_OK;
     a.err.text[sizeof a.err.text - 1] = 0;

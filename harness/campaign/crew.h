@@ -17,6 +17,7 @@ struct iq_crew {
     struct iq_zygote zygote;
     struct iq_hand *hand; /* (hands) */
     uint32_t hands;
+    uint32_t aboard; /* trials that rode with others */
     uint32_t deaths; /* without a row in between */
     /* What is left, by context, then by index; dealt from the front. */
     struct iq_todo {

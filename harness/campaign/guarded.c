@@ -40,9 +40,9 @@ static _Noreturn void become(const struct iq_guarded *g, pid_t parent, int out)
 }
 
 /* Reads until the child closes its end; false: out of time. */
-static bool hear(int in, uint32_t seconds, char *bytes, size_t room, size_t *n)
+static bool hear(const struct iq_guarded *g, int in, char *bytes, size_t room, size_t *n)
 {
-    int64_t end = iq_clock_ms() + (int64_t)seconds * 1000;
+    int64_t end = iq_clock_ms() + (int64_t)g->seconds * 1000;
     char more;
     *n = 0;
     for (;;) {
@@ -55,6 +55,7 @@ static bool hear(int in, uint32_t seconds, char *bytes, size_t room, size_t *n)
         if (r < 0 && errno == EINTR) continue;
         if (r <= 0) return true;
         *n += (size_t)r;
+        if (g->steady) end = iq_clock_ms() + (int64_t)g->seconds * 1000;
     }
 }
 
@@ -72,10 +73,10 @@ static int ended(const struct iq_guarded *g, int how, bool in_time, size_t n, si
     return IQ_OK;
 }
 
-int iq_guarded_run(const struct iq_guarded *g, void *bytes, size_t room, struct iq_err *err)
+int iq_guarded_run(const struct iq_guarded *g, void *bytes, size_t room, size_t *got, struct iq_err *err)
 {
     int ends[2], how = 0;
-    size_t n;
+    *got = 0;
     if (pipe2(ends, O_CLOEXEC)) return iq_fail(err, IQ_IO, "no pipe for a trial: %s", strerror(errno));
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
@@ -88,11 +89,11 @@ int iq_guarded_run(const struct iq_guarded *g, void *bytes, size_t room, struct 
         close(ends[0]);
         return iq_fail(err, IQ_MEMORY, "a trial's process can't be started: %s", strerror(failed));
     }
-    bool in_time = hear(ends[0], g->seconds, bytes, room, &n);
+    bool in_time = hear(g, ends[0], bytes, room, got);
     if (!in_time) kill(pid, SIGKILL);
     close(ends[0]);
     while (waitpid(pid, &how, 0) < 0 && errno == EINTR) {}
-    return ended(g, how, in_time, n, room, err);
+    return ended(g, how, in_time, *got, room, err);
 }
 
 int iq_guarded_write(int out, const void *bytes, size_t n)

@@ -85,37 +85,68 @@ void iq_scout_free(struct iq_scout *s)
     *s = (struct iq_scout){0};
 }
 
-size_t iq_scout_find(const struct iq_scout *s, const struct iq_selector *sel, size_t from)
+/* What the selector picks at a site: as iq_selector.pick. */
+static int ask(const struct iq_scout *s, const struct iq_selector *sel, const struct iq_scouted *seen,
+               struct iq_pick picks[IQ_PICKS])
 {
     union {
         char bytes[4096];
         max_align_t align;
     } args;
+    const struct iq_kind *kind = seen->site.slot->kind;
+    struct iq_site site = seen->site;
+    uint32_t seqs;
+    if (kind->args_size > sizeof args) return -IQ_INTERNAL;
+    memcpy(args.bytes, s->bytes + seen->args, kind->args_size);
+    const struct iq_seq **seq = seq_of(kind, args.bytes, &seqs);
+    if (seq) *seq = (const struct iq_seq *)(const void *)(s->bytes + seen->seqs);
+    site.step = &seen->step;
+    site.row = s->row + seen->rows;
+    return sel->pick(sel->self, &site, args.bytes, picks);
+}
+
+size_t iq_scout_find(const struct iq_scout *s, const struct iq_selector *sel, size_t from)
+{
     bool may[IQ_ALL_OPS];
     for (unsigned op = 0; op < IQ_ALL_OPS; op++) may[op] = sel->may_strike(sel->self, (enum iq_op_id)op);
     for (size_t i = from; i < s->n; i++) {
-        const struct iq_scouted *seen = &s->seen[i];
-        const struct iq_kind *kind = seen->site.slot->kind;
-        struct iq_site site = seen->site;
         struct iq_pick picks[IQ_PICKS];
-        uint32_t seqs;
-        if (!may[site.op]) continue;
-        if (kind->args_size > sizeof args) return SIZE_MAX;
-        memcpy(args.bytes, s->bytes + seen->args, kind->args_size);
-        const struct iq_seq **seq = seq_of(kind, args.bytes, &seqs);
-        if (seq) *seq = (const struct iq_seq *)(const void *)(s->bytes + seen->seqs);
-        site.step = &seen->step;
-        site.row = s->row + seen->rows;
-        int n = sel->pick(sel->self, &site, args.bytes, picks);
+        if (!may[s->seen[i].site.op]) continue;
+        int n = ask(s, sel, &s->seen[i], picks);
         if (n < 0) return SIZE_MAX;
         if (n > 0) return i;
     }
     return s->n;
 }
 
+uint32_t iq_scout_least(const struct iq_scout *s, const struct iq_selector *sel, size_t from)
+{
+    uint32_t least = UINT32_MAX;
+    for (size_t i = from; i < s->n && s->seen[i].step.step == s->seen[from].step.step; i++) {
+        struct iq_pick picks[IQ_PICKS];
+        const struct iq_scouted *seen = &s->seen[i];
+        if (!sel->may_strike(sel->self, (enum iq_op_id)seen->site.op)) continue;
+        int n = ask(s, sel, seen, picks);
+        for (int k = 0; k < n; k++) {
+            uint32_t r = 0;
+            while (picks[k].rowmask && r + 1 < seen->site.rows && !(picks[k].rowmask[r / 64] >> r % 64 & 1))
+                r++;
+            uint32_t pos = s->row[seen->rows + r].pos;
+            if (pos < least) least = pos;
+        }
+    }
+    return least;
+}
+
 size_t iq_scout_step(const struct iq_scout *s, uint64_t step)
 {
-    size_t i = 0;
-    while (i < s->n && s->seen[i].step.step < step) i++;
-    return i;
+    size_t lo = 0, hi = s->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (s->seen[mid].step.step < step)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
 }

@@ -34,6 +34,8 @@ void iq_scout_selector(struct iq_scout *, struct iq_selector *out);
 void iq_scout_free(struct iq_scout *);
 /* The first site from `from` on (an index) that the selector picks; scout->n: none. SIZE_MAX: no memory. */
 size_t iq_scout_find(const struct iq_scout *, const struct iq_selector *, size_t from);
+/* The least position among the rows that the selector picks at sites of the same step, from the site `from` on. */
+uint32_t iq_scout_least(const struct iq_scout *, const struct iq_selector *, size_t from);
 /* The first site of a step that is `step` or later. */
 size_t iq_scout_step(const struct iq_scout *, uint64_t step);
 

@@ -71,10 +71,11 @@ static int judge(const struct iq_ready *ready, const struct iq_context *c, struc
     struct iq_guarded g = {
         .seconds = ready->grid->seconds, .mib = ready->grid->mib, .work = work, .self = &w};
     struct iq_err how;
+    size_t got;
     v->numerics = IQ_NUMERICS_OUTSIDE;
     int status = IQ_LIMIT;
     for (int i = 0; i < 4 && status == IQ_LIMIT; i++)
-        status = iq_guarded_run(&g, &v->numerics, sizeof v->numerics, &how);
+        status = iq_guarded_run(&g, &v->numerics, sizeof v->numerics, &got, &how);
     iq_plan_free(&w.judge.plan);
     if (status != IQ_OK) v->numerics = IQ_NUMERICS_OUTSIDE;
     return IQ_OK;

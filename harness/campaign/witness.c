@@ -151,7 +151,10 @@ void iq_witness_position(struct iq_witness *w, const struct iq_position *p, uint
 {
     const struct iq_golden_request *r = &w->golden->request[p->request];
     const struct iq_position *g = p->pos < r->positions ? &r->position[p->pos] : NULL;
+    struct iq_digest d = iq_position_digest(p);
     w->nans += is_nan(p);
+    if (!g || g->token != p->token || !iq_digest_equal(iq_position_digest(g), d))
+        w->bits = iq_digest_chain(w->bits, p->token, d);
     if (w->request[p->request].parted) return;
     if (!g || g->token != p->token) {
         w->request[p->request].parted = true;
@@ -162,7 +165,7 @@ void iq_witness_position(struct iq_witness *w, const struct iq_position *p, uint
         }
         return;
     }
-    if (iq_digest_equal(iq_position_digest(g), iq_position_digest(p))) return;
+    if (iq_digest_equal(iq_position_digest(g), d)) return;
     differs(w, g, p, node);
     if (!p->has_logits || !g->has_logits || p->next == g->next || w->request[p->request].changed) return;
     w->request[p->request].changed = true;
@@ -220,6 +223,7 @@ void iq_witness_row(const struct iq_witness *w, struct iq_trial_row *out)
 {
     *out = w->row;
     if (w->first == UINT64_MAX) out->guilty_layer = IQ_NO_LAYER, out->guilty_rank = IQ_WHOLE;
+    out->bits = w->bits;
     out->fired = w->fired;
     out->rows = w->rows;
     out->rows_changed = w->rows_changed;

@@ -35,10 +35,11 @@ struct iq_witness {
         uint32_t positions;
         uint32_t next; /* what the position before predicted */
         uint32_t tokens_changed;
-    } * request;        /* (golden->requests) */
-    uint32_t row_node;  /* of the position that is being given: its first cell that differs */
-    uint64_t first;     /* step << 16 | node of the guilty cell; UINT64_MAX: none */
-    uint32_t differing; /* requests that differ so far */
+    } * request;           /* (golden->requests) */
+    uint32_t row_node;     /* of the position that is being given: its first cell that differs */
+    uint64_t first;        /* step << 16 | node of the guilty cell; UINT64_MAX: none */
+    uint32_t differing;    /* requests that differ so far */
+    struct iq_digest bits; /* over all positions that are not golden's, in the subject's order */
     uint64_t fired, rows, rows_changed;
     uint64_t fired_faults[4]; /* bit per fault (of the first 256) that fired */
     uint32_t tie_flips, decisive_flips, changed, nans;

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "harness/campaign/worker.h"
 
+#include "harness/campaign/aboard.h"
 #include "harness/campaign/isolated.h"
 #include "harness/campaign/verdict.h"
 
@@ -25,12 +26,13 @@ static int say(const struct worker *w, const struct iq_answer *a, struct iq_err 
     return n == (ssize_t)sizeof *a ? IQ_OK : iq_fail(err, IQ_IO, "the coordinator is gone");
 }
 
-static int tell_row(struct worker *w, const struct iq_armed_trial *t, const struct iq_seen *seen,
+static int tell_row(struct worker *w, const struct iq_armed_trial *t, const struct iq_seen *seen, bool aboard,
                     struct iq_err *err)
 {
     struct iq_answer a;
     memset(&a, 0, sizeof a);
     a.said = IQ_SAID_ROW;
+    a.aboard = aboard;
     IQ_TRY(iq_verdict_row(&w->verdicts, w->ready, &w->context, t, seen, &a.row, err));
     return say(w, &a, err);
 }
@@ -45,7 +47,8 @@ static int enter(struct worker *w, uint32_t context, struct iq_err *err)
     const struct iq_settings *s;
     iq_grid_context(g, context, &s, &load, &prompt);
     while (&g->engine[e] != s) e++;
-    IQ_TRY(iq_context_open(g, context, w->ready->model[e], w->ready->prompts, &w->context, err));
+    IQ_TRY(iq_context_open(g, context, w->ready->model[e], w->ready->prompts, w->ready->alone, &w->context,
+                           err));
     w->has_context = true;
     return IQ_OK;
 }
@@ -57,27 +60,72 @@ static int by_site(const void *a, const void *b)
     return x->at.index < y->at.index ? -1 : 1;
 }
 
-/* The engine walks golden's way once; trials branch off where their first fault can fire. */
-static int branch_off(struct worker *w, const struct iq_armed_trial *t, uint32_t n, struct iq_err *err)
+/* What a job's trials have shown. */
+struct shown {
+    struct iq_armed_trial *t;
+    const struct iq_armed_trial **aboard;
+    struct iq_seen *seen;
+    bool *told;
+    uint32_t n;
+};
+
+/* Those that can ride do. */
+static int ride(struct worker *w, struct shown *s, struct iq_err *err)
+{
+    struct iq_ride_start start;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n; i++)
+        if (iq_aboard_start(&w->context, &s->t[i], &start)) s->aboard[n++] = &s->t[i];
+    if (!n) return IQ_OK;
+    IQ_TRY(iq_aboard_run(w->ready->grid, &w->context, s->aboard, n, s->seen, s->told, err));
+    for (uint32_t i = 0; i < n; i++) {
+        if (!s->told[i]) continue;
+        IQ_TRY(tell_row(w, s->aboard[i], &s->seen[i], true, err));
+        s->t[s->aboard[i] - s->t].told = true;
+    }
+    return IQ_OK;
+}
+
+/* The others: the engine walks golden's way once, and they branch off where their first fault can fire. */
+static int branch_off(struct worker *w, struct shown *all, struct iq_err *err)
 {
     const struct iq_scout *s = &w->context.scout;
     struct iq_engine *engine = NULL;
-    int status = iq_context_engine(&w->context, &engine, err);
-    for (uint32_t i = 0; i < n && status == IQ_OK; i++) {
+    int status = IQ_OK;
+    for (uint32_t i = 0; i < all->n && status == IQ_OK; i++) {
+        const struct iq_armed_trial *t = &all->t[i];
         struct iq_seen seen;
         bool more = true;
-        if (t[i].site == s->n) {
+        if (t->told) continue;
+        if (t->site == s->n) {
             iq_isolated_none(&w->context, &seen);
-            status = tell_row(w, &t[i], &seen, err);
+            status = tell_row(w, t, &seen, false, err);
             continue;
         }
-        uint64_t step = s->seen[t[i].site].step.step;
-        while (iq_engine_stats(engine)->steps < step && more && status == IQ_OK)
+        if (!engine) status = iq_context_engine(&w->context, &engine, err);
+        uint64_t step = s->seen[t->site].step.step;
+        while (status == IQ_OK && iq_engine_stats(engine)->steps < step && more)
             status = iq_engine_step(engine, &more, err);
-        if (status == IQ_OK) status = iq_isolated_run(w->ready->grid, &w->context, engine, &t[i], &seen, err);
-        if (status == IQ_OK) status = tell_row(w, &t[i], &seen, err);
+        if (status == IQ_OK) status = iq_isolated_run(w->ready->grid, &w->context, engine, t, &seen, err);
+        if (status == IQ_OK) status = tell_row(w, t, &seen, false, err);
     }
     iq_engine_close(engine);
+    return status;
+}
+
+static int run_trials(struct worker *w, struct iq_armed_trial *t, uint32_t n, struct iq_err *err)
+{
+    struct shown s = {.t = t,
+                      .n = n,
+                      .aboard = calloc(n, sizeof(struct iq_armed_trial *)),
+                      .seen = calloc(n, sizeof *s.seen),
+                      .told = calloc(n, sizeof *s.told)};
+    int status = s.aboard && s.seen && s.told ? ride(w, &s, err)
+                                              : iq_fail(err, IQ_MEMORY, "no memory for %u trials", n);
+    if (status == IQ_OK) status = branch_off(w, &s, err);
+    free(s.aboard);
+    free(s.seen);
+    free(s.told);
     return status;
 }
 
@@ -92,7 +140,7 @@ static int run_job(struct worker *w, const struct iq_job *j, struct iq_err *err)
         status = iq_armed_trial_open(w->ready->grid, &w->context, j->index[n], &t[n], err);
     if (status == IQ_OK) {
         qsort(t, n, sizeof *t, by_site);
-        status = branch_off(w, t, n, err);
+        status = run_trials(w, t, n, err);
     }
     for (uint32_t i = 0; i < n; i++) iq_armed_trial_close(&t[i]);
     free(t);

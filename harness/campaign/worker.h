@@ -16,6 +16,7 @@ struct iq_ready {
     const char *model_path;
     struct iq_model **model;   /* (grid->engines), shared where the cut is the same */
     struct iq_digest campaign; /* its id, once it is known */
+    bool alone;                /* every trial in a process of its own */
 };
 
 /* To a worker. */
@@ -29,7 +30,7 @@ struct iq_job {
 enum iq_said { IQ_SAID_ROW, IQ_SAID_DONE, IQ_SAID_FAILED };
 struct iq_answer {
     uint32_t said;
-    uint32_t pad;
+    uint32_t aboard; /* the trial rode with others */
     struct iq_trial_row row;
     struct iq_err err; /* failed: the campaign can't go on */
 };

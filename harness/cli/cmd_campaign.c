@@ -37,6 +37,7 @@ static int print(struct iq_call *call, const struct iq_campaign_end *end, struct
         iq_jw_key(&w, "trials"), iq_jw_u64(&w, end->info.trials);
         iq_jw_key(&w, "done"), iq_jw_u64(&w, end->info.done);
         iq_jw_key(&w, "ran"), iq_jw_u64(&w, end->ran);
+        iq_jw_key(&w, "aboard"), iq_jw_u64(&w, end->aboard);
         iq_jw_key(&w, "seconds"), iq_jw_f64(&w, end->seconds);
         iq_jw_end(&w, '}');
     } else {
@@ -56,6 +57,7 @@ static int run(struct iq_call *call, struct iq_err *err)
     struct iq_campaign_options o = {.plan = call->operands[0],
                                     .store = iq_arg_str(call, "store"),
                                     .resume = iq_arg_on(call, "resume"),
+                                    .alone = iq_arg_on(call, "alone"),
                                     .jobs = (uint32_t)iq_arg_int(call, "jobs"),
                                     .model = model};
     IQ_TRY(read_shard(iq_arg_str(call, "shard"), &o, err));
@@ -86,6 +88,11 @@ static const struct iq_flag flags[] = {
      .type = IQ_FLAG_STRING,
      .meta = "I/N",
      .help = "only the I-th of N parts, for job arrays: stores of parts merge by `store export` and import"},
+    {.name = "alone",
+     .type = IQ_FLAG_SWITCH,
+     .help = "every trial in a process of its own; without it those of one prompt share forward passes where "
+             "that can't "
+             "change a bit, which is many times faster"},
     {.name = "resume",
      .type = IQ_FLAG_SWITCH,
      .help = "go on with a campaign that has rows in the store already"},

@@ -38,7 +38,10 @@ static int read_manifest(const cJSON *m, struct iq_judge *j, struct iq_err *err)
     iq_settings_init(&j->settings);
     if (cJSON_IsObject(model)) IQ_TRY(read_dims(model, j, err));
     if (engine) IQ_TRY(iq_settings_json(engine, "manifest: engine", &j->settings, err));
-    return plan ? iq_plan_parse(plan, "manifest: plan", &j->plan, NULL, err) : IQ_OK;
+    int status = plan ? iq_plan_parse(plan, "manifest: plan", &j->plan, NULL, err) : IQ_OK;
+    if (status == IQ_OK || !cJSON_GetObjectItemCaseSensitive(plan, "libraries")) return status;
+    j->unread = *err;
+    return IQ_OK;
 }
 
 int iq_judge_open(const char *manifest, size_t len, struct iq_judge *j, struct iq_err *err)
@@ -55,6 +58,12 @@ int iq_judge_open(const char *manifest, size_t len, struct iq_judge *j, struct i
 void iq_judge_close(struct iq_judge *j) { iq_plan_free(&j->plan); }
 
 static uint32_t most(uint64_t v, uint32_t limit) { return (uint32_t)(v < limit ? v : limit); }
+
+/* Fewer rows where there are many; odd stays odd, and what is left behind a tile of up to 16 rows stays as it is. */
+static uint32_t rows_like(uint32_t tokens)
+{
+    return tokens <= ROWS_MAX ? tokens : ROWS_MAX - 16 + tokens % 16;
+}
 
 static enum iq_format weights_format(const char *name)
 {
@@ -105,7 +114,7 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
              qw = (uint32_t)(j->heads * j->head_dim);
     uint32_t ffn_unit = iq_ffn_unit((uint32_t)j->ffn),
              ffn_units = ((uint32_t)j->ffn + ffn_unit - 1) / ffn_unit;
-    *out = (struct iq_vitro_shape){.rows = most(s->tokens, ROWS_MAX),
+    *out = (struct iq_vitro_shape){.rows = rows_like(s->tokens),
                                    .unit = IQ_UNIT,
                                    .format = weights_format(j->weights),
                                    .act = j->settings.dtype,
@@ -124,7 +133,7 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
                   {"router", j->hidden, j->experts, IQ_UNIT, 0},
                   {"ffn_reduce", 0, j->hidden, 0, ffn_units}};
     if (!strcmp(s->op, "topk")) {
-        out->rows = most(s->batch, ROWS_MAX);
+        out->rows = rows_like(s->batch);
         out->vocab = (uint32_t)j->vocab;
         out->k =
             j->settings.logits > IQ_TOP ? most(j->settings.logits, out->vocab) : most(IQ_TOP, out->vocab);
@@ -200,6 +209,12 @@ int iq_judge_suspect(void *ctx, const struct iq_suspect *s, struct iq_vitro_resu
     if (!variant || !strcmp(variant->device, "cuda") || !shape_of(j, s, &shape)) return IQ_UNSUPPORTED;
     int status = iq_vitro(&x, variant, params, &shape, 1, &report, err);
     iq_exec_close(&x);
+    if (status == IQ_CRASHED) { /* a user's kernel, whose process is not this one */
+        out->numerics = IQ_NUMERICS_VIOLATES;
+        snprintf(out->evidence, sizeof out->evidence, "%s",
+                 *iq_user_failure() ? iq_user_failure() : "it crashed on made-up data");
+        return IQ_OK;
+    }
     if (status != IQ_OK) return status == IQ_SHAPE ? IQ_UNSUPPORTED : status;
     out->numerics = verdict(&report);
     explain(&report, variant->name, out);

@@ -30,6 +30,34 @@ cmp whole merged && echo "merged: the same bytes"
 
 refused "--resume goes on with it" "$INQUEST" campaign plan.json --model m.gguf --store S
 
+# Trials that share forward passes hold the bits of those that run by themselves: every op, layer and step that can be struck,
+# from the middle of a prompt and in its answer, sticky and by the row, with a memory and with neighbours in the trigger.
+cat > bits.json << 'JSON'
+{"faults": [{"op": {"each": ["qkv", "attn_out", "gate_up", "down"]}, "variant": "low_precision",
+             "params": {"bits": {"choose": [2, 4, 8, 11, 16, 23]}}, "when": {"layer": {"draw": [0, 1]}, "pos": {"draw": [0, 12]}}},
+            {"op": "lm_head", "variant": "low_precision", "params": {"bits": 6}, "when": {"step": {"draw": [0, 5]}}},
+            {"op": "topk", "variant": "coarse_bin", "params": {"bits": 1, "capacity": 8}, "when": {"step": {"draw": [0, 5]}}},
+            {"op": "qkv", "variant": "k_tail", "params": {"drop": 16}, "when": {"layer": {"draw": [0, 1]}, "step": {"draw": [0, 5]}}},
+            {"op": "matmul", "variant": "low_precision", "params": {"bits": 16}, "rate": 0.05, "per": "row"},
+            {"op": "matmul", "variant": "low_precision", "params": {"bits": 8}, "when": {"arg.rows": {"min": 2}}},
+            {"op": "ffn_reduce", "variant": "stale_peer", "rate": 0.3},
+            {"op": "topk", "variant": "threshold_precision"},
+            {"op": {"choose": ["qkv", "attn_out", "gate_up", "down"]}, "variant": "matmul_upset",
+             "params": {"bit": {"draw": [0, 31]}, "where": {"draw": [0, 2]}, "seed": {"draw": [0, 9999]}}, "when": {"step": {"draw": [0, 5]}}},
+            {"op": "kv_write", "variant": "kv_upset", "params": {"bit": -1, "seed": {"draw": [0, 9999]}}, "rate": 0.1}],
+ "engine": {"dtype": {"each": ["f32", "bf16"]}}, "tokens": 6, "repetitions": 4, "seed": 3,
+ "prompts": [{"id": "a", "ids": [3, 5, 9, 8, 7, 6, 5]}, {"id": "b", "ids": [4, 4, 7, 9, 1, 2, 3, 4], "temperature": 1, "seed": 4}]}
+JSON
+bits() { timeout 120 "$INQUEST" campaign bits.json --model m.gguf --jobs 2 "$@" 2> /dev/null; }
+bits --store B1 --alone --json > alone.txt
+bits --store B2 --json > aboard.txt
+sed 's/.*"trials":\([0-9]*\).*"aboard":\([0-9]*\).*/\2 of \1 shared passes/' alone.txt aboard.txt
+id=$(sed 's/.*"campaign":"\([0-9a-f]*\).*/\1/' alone.txt)
+export_of B1 alone
+export_of B2 aboard
+cmp alone aboard && echo "aboard: the bits of trials alone"
+"$INQUEST" report campaign --store B2 --csv | cut -d, -f5-7,10,13,16,19,22-23 | sort | uniq -c | sed 's/^ *//'
+
 # Whoever is killed, and whenever: the coordinator is begun again, the others it begins again itself. (Four times as many
 # trials, so that there is something to kill.)
 sed 's/"repetitions": 3/"repetitions": 12/' plan.json > more.json

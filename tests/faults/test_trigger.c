@@ -215,7 +215,7 @@ START_TEST(numbers_keep_their_order_and_value_as_keys)
     static const double ascending[] = {-1e308, -1.5, -1, -5e-324, 0, 5e-324, 0x1p-1022, 0.1, 1, 1e308};
     for (size_t i = 0; i < sizeof ascending / sizeof *ascending; i++) {
         double back = iq__key_number(iq__number_key(ascending[i]));
-        ck_assert(memcmp(&back, &ascending[i], sizeof back) == 0);
+        ck_assert(back == ascending[i]);
         if (i) ck_assert_uint_lt(iq__number_key(ascending[i - 1]), iq__number_key(ascending[i]));
     }
     ck_assert_uint_eq(iq__number_key(-0.0), iq__number_key(0));
