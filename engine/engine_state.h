@@ -16,15 +16,16 @@ struct iq_engine {
     const struct iq_request *request;
     uint32_t n;
     struct iq_pool *pool;
-    struct iq_slots *slots;
+    struct iq_slots *slots, *control_slots;
+    struct iq_control control;
     struct iq_graph graph;
     struct iq_kv kv;
     struct iq_forward forward;
     struct iq_schedule schedule;
     struct iq_recorder recorder;
     struct iq_engine_stats stats;
-    struct iq_digest root; /* of the prefix cache: model, contract, position settings */
-    struct iq_step step;   /* of the step under way */
+    struct iq_digest contract;
+    struct iq_step step; /* of the step under way */
     /* (rows of a step) */
     struct iq_row *row;
     struct iq_seq *seq;
@@ -33,8 +34,17 @@ struct iq_engine {
     struct iq_buf trajectory;
 };
 
-/* The scheduler's call when a request joins the batch: finds its prefix through the prefix op. ctx: the engine. */
+/* The scheduler's calls, of ctx: the engine. When a request's time has come, once: its prompt, pool and identity. When it
+ * joins the batch: finds its prefix through the prefix op. */
+int iq__engine_arrive(void *ctx, struct iq_seat *, struct iq_err *);
 int iq__engine_admit(void *ctx, struct iq_seat *, struct iq_err *);
+/* The seat's blocks that are whole since it had `before` positions become prefixes. */
+void iq__engine_publish(struct iq_engine *, struct iq_seat *, uint32_t before);
+/* Tokens that are left of a prompt. */
+static inline uint32_t iq__engine_prompt(const struct iq_request *r)
+{
+    return r->truncate && r->truncate < r->n_prompt ? r->truncate : r->n_prompt;
+}
 
 /* The captured size that a batch is padded to: 1, 2, 4, 8, then every 8. */
 uint32_t iq__engine_captured(uint32_t batch);

@@ -14,7 +14,9 @@ const struct iq_variant *const *iq_faults_all(void);
 extern const struct iq_variant iq__k1_coarse_bin, iq__k2_shard_merge, iq__k3_threshold_precision,
     iq__k10_foreign_block, iq__k15_reduction_order, iq__k15_ring, iq__k15_backwards, iq__k15_unfused,
     iq__k15_reseed, iq__k16_stale_reduce, iq__k17_low_precision, iq__k17_bf16_state, iq__k17_bf16_operands,
-    iq__k18_k_tail;
+    iq__k18_k_tail, iq__k12_no_wait, iq__k13_misrouted, iq__k13_one_set, iq__k15_unfair, iq__k21_misassembled,
+    iq__k24_shared_identity, iq__k25_held_block, iq__k25_evicts_held, iq__k25_frees_cached,
+    iq__k25_partial_move;
 /* Apart, in iq_faults_nccl: it stands on kernels/nccl. Not in the table above. */
 extern const struct iq_variant iq__k16_nccl_stale;
 

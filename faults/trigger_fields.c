@@ -40,6 +40,7 @@ STEP(clock_ms, clock_us / 1000)
 STEP(tp, tp)
 STEP(tracing, tracing != 0)
 STEP(evictions, evictions)
+STEP(moves, moves)
 SITE(op)
 SITE(layer)
 SITE(rank)
@@ -55,6 +56,8 @@ ROW(phase)
 ROW(attempt)
 ROW(top_k)
 ROW(seed)
+ROW(pool)
+ROW(tenant)
 ROW_FLOAT(temperature)
 ROW_FLOAT(top_p)
 ROW_FLOAT(min_p)
@@ -68,7 +71,7 @@ static bool get_rows(const struct iq_site *s, uint32_t r, uint64_t *v)
 
 static const char *const op_words[] = {
 #define X(id, name, ...) name,
-    IQ_OP_MAP(X) IQ_TRAIN_OP_MAP(X)
+    IQ_OP_MAP(X) IQ_TRAIN_OP_MAP(X) IQ_CONTROL_OP_MAP(X)
 #undef X
         NULL};
 static const char *const phase_words[] = {[IQ_PREFILL] = "prefill", [IQ_DECODE] = "decode", NULL};
@@ -149,6 +152,9 @@ const struct iq_trigger_field *iq_trigger_fields(void)
         FLT(top_p, ROW, "top-p as the request asked, 1: off"),
         FLT(min_p, ROW, "min-p as the request asked, 0: off"),
         INT(seed, ROW, "the request's seed"),
+        INT(moves, STEP, "KV blocks moved since start"),
+        INT(pool, ROW, "the pool that serves the request: 1 is set up for long contexts"),
+        INT(tenant, ROW, "whose request it is, 0 if nobody's"),
         {NULL, NULL, IQ_TRIGGER_STEP, IQ_TRIGGER_INTEGER, NULL, NULL},
     };
     return table;

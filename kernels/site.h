@@ -20,6 +20,7 @@ struct iq_row {
     uint32_t top_k;            /* sampling, as the request asked */
     float temperature, top_p, min_p;
     uint64_t seed;
+    uint32_t pool, tenant; /* that the request was placed in; whose it is, 0 if nobody's */
 };
 
 struct iq_step {
@@ -27,6 +28,7 @@ struct iq_step {
     uint32_t batch, captured;     /* requests in the step; padded ("captured") batch size, >= batch */
     uint32_t tokens, tp, tracing; /* rows; tensor-parallel ranks; 1 when level ops or tensors is recorded */
     uint32_t evictions;           /* prefix blocks evicted since start */
+    uint32_t moves;               /* KV blocks that were moved since start */
 };
 
 struct iq_site {

@@ -28,10 +28,15 @@ static const struct setting {
     size_t at;
     const char *const *words; /* NULL: a number */
     double lo, hi;
+    bool quiet; /* not written while it is 0 */
 } table[] = {
 #define S(field, flag, words, lo, hi)                                                                        \
     {                                                                                                        \
-#field, flag, offsetof(struct iq_settings, field), words, lo, hi                                     \
+#field, flag, offsetof(struct iq_settings, field), words, lo, hi, false                              \
+    }
+#define QUIET(field, flag, words, lo, hi)                                                                    \
+    {                                                                                                        \
+#field, flag, offsetof(struct iq_settings, field), words, lo, hi, true                               \
     }
     S(threads, "threads", NULL, 1, 256),
     S(tp, "tp", NULL, 1, 64),
@@ -42,6 +47,10 @@ static const struct setting {
     S(prefix_min, "prefix-min", NULL, 0, 1048576),
     S(prefix_cache, "prefix-cache", booleans, 0, 0),
     S(captured, "captured", booleans, 0, 0),
+    QUIET(remote_kv, "remote-kv", booleans, 0, 0),
+    QUIET(defragment, "defragment", NULL, 0, 1048576),
+    QUIET(long_factor, "long-factor", NULL, 0, 64),
+    QUIET(long_from, "long-from", NULL, 0, 16777216),
     S(arrivals, "arrivals", NULL, 0, 1e9),
     S(seed, "arrival-seed", NULL, 0, 4294967295.0),
     S(device, "device", devices, 0, 0),
@@ -52,6 +61,7 @@ static const struct setting {
     S(logits, "logits", NULL, 0, 4194304),
     S(level, "level", levels, 0, 0),
 #undef S
+#undef QUIET
 };
 enum { SETTINGS = sizeof table / sizeof *table };
 
@@ -143,6 +153,7 @@ void iq_settings_write(const struct iq_settings *s, struct iq_jw *w)
     iq_jw_begin(w, '{');
     for (int i = 0; i < SETTINGS; i++) {
         uint32_t v = *field((struct iq_settings *)s, &table[i]);
+        if (table[i].quiet && !v) continue;
         iq_jw_key(w, table[i].key);
         if (table[i].words == booleans)
             iq_jw_bool(w, v);
@@ -162,6 +173,9 @@ void iq_settings_engine(const struct iq_settings *s, struct iq_engine_config *c)
                                    .kv_blocks = s->kv_blocks,
                                    .prefix_min = s->prefix_min,
                                    .prefix_cache = s->prefix_cache,
+                                   .remote_kv = s->remote_kv,
+                                   .defragment = s->defragment,
+                                   .long_from = s->long_from,
                                    .captured = s->captured,
                                    .act = (enum iq_act)s->dtype,
                                    .device = devices[s->device],
@@ -177,6 +191,7 @@ void iq_settings_model(const struct iq_settings *s, struct iq_model_options *o)
                                    .expert_parallel = s->expert_parallel,
                                    .threads = s->threads,
                                    .positions = s->positions,
+                                   .long_factor = s->long_factor,
                                    .weights = true};
 }
 

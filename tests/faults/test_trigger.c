@@ -28,7 +28,8 @@ static const struct iq_step step = {.step = 11,
                                     .tokens = 17,
                                     .tp = 2,
                                     .tracing = 0,
-                                    .evictions = 5};
+                                    .evictions = 5,
+                                    .moves = 9};
 static const struct iq_row rows[] = {
     {.request = 1,
      .session = 9,
@@ -40,7 +41,8 @@ static const struct iq_row rows[] = {
      .top_k = 40,
      .top_p = 0.9f,
      .min_p = 0,
-     .seed = UINT64_MAX},
+     .seed = UINT64_MAX,
+     .tenant = 6},
     {.request = 2,
      .session = 0,
      .pos = 4,
@@ -52,7 +54,8 @@ static const struct iq_row rows[] = {
      .temperature = 0,
      .top_p = 1,
      .min_p = 0.1f,
-     .seed = 7},
+     .seed = 7,
+     .pool = 1},
 };
 static const struct iq_site site = {.op = IQ_OP_TOPK,
                                     .layer = IQ_NO_LAYER,
@@ -123,6 +126,9 @@ static const struct {
     {"{\"top_p\":0.9}", "{\"top_p\":0.8}", 1},
     {"{\"min_p\":0.1}", "{\"min_p\":0.2}", 2},
     {"{\"seed\":\"0xffffffffffffffff\"}", "{\"seed\":\"0xfffffffffffffffe\"}", 1},
+    {"{\"moves\":9}", "{\"moves\":0}", 3},
+    {"{\"pool\":1}", "{\"pool\":2}", 2},
+    {"{\"tenant\":6}", "{\"tenant\":1}", 1},
     {"{\"arg.width\":640}", "{\"arg.width\":480}", 3},
     {"{\"arg.height\":480}", "{\"arg.height\":640}", 3},
 };
