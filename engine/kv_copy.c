@@ -67,7 +67,7 @@ int iq_kv_land_late(struct iq_kv *kv, struct iq_err *err)
 static int same_bytes(const struct iq_kv *kv, uint32_t a, uint32_t b, bool *same, struct iq_err *err)
 {
     size_t n = 2 * (size_t)kv->layers * IQ_KV_BLOCK;
-    struct iq_digest *d = calloc(2 * n, sizeof *d);
+    struct iq_digest *d = n ? calloc(2 * n, sizeof *d) : NULL;
     if (!d) return iq_fail(err, IQ_MEMORY, "no memory for the digests of two KV blocks");
     int status = iq_kv_digests(kv, &a, IQ_KV_BLOCK, d, err);
     if (status == IQ_OK) status = iq_kv_digests(kv, &b, IQ_KV_BLOCK, d + n, err);
