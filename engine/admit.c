@@ -105,15 +105,8 @@ static int look_up(struct iq_engine *e, struct iq_seat *seat, uint32_t *hits, st
                              .capacity = e->kv.capacity,
                              .hits = hits,
                              .blocks = seat->blocks};
-    struct iq_row row = {.request = seat->index,
-                         .session = r->session,
-                         .context = seat->n_ids,
-                         .prompt = r->n_prompt,
-                         .phase = IQ_PREFILL,
-                         .attempt = seat->attempt,
-                         .seed = r->seed,
-                         .pool = seat->pool,
-                         .tenant = r->tenant};
+    struct iq_row row = iq_seat_row(seat, 0, 0);
+    row.context = row.after = seat->n_ids;
     struct iq_site site = {.op = IQ_OP_PREFIX,
                            .layer = IQ_NO_LAYER,
                            .prev_op = IQ_OP_NONE,
@@ -163,11 +156,11 @@ int iq__engine_admit(void *ctx, struct iq_seat *seat, struct iq_err *err)
     uint32_t hits = 0;
     seat->cached = 0;
     seat->landed = false;
+    if (!seat->attempt) seat->ordinal = e->step.started++;
     if (!e->config.prefix_cache || seat->request->score || seat->n_ids <= e->config.prefix_min) return IQ_OK;
     extend_keys(seat);
     e->step.batch = e->schedule.n_running;
-    e->step.clock_us = e->schedule.clock_us;
-    e->step.evictions = e->kv.evictions;
+    iq__engine_note(e);
     IQ_TRY(look_up(e, seat, &hits, err));
     if (hits * IQ_KV_BLOCK < e->config.prefix_min) hits = 0;
     for (uint32_t i = 0; i < hits; i++) iq_kv_hold(&e->kv, seat->blocks[i]);
@@ -175,6 +168,7 @@ int iq__engine_admit(void *ctx, struct iq_seat *seat, struct iq_err *err)
     seat->n_blocks = hits;
     seat->computed = seat->cached = hits * IQ_KV_BLOCK;
     e->stats.hits += seat->cached;
+    e->step.hits += hits != 0;
     return iq_recorder_attached(&e->recorder, seat, &e->step, err);
 }
 

@@ -26,7 +26,7 @@ static int check_mode(struct iq_err *err)
     return IQ_OK;
 }
 
-uint32_t iq__engine_captured(uint32_t batch)
+uint32_t iq_engine_captured(uint32_t batch)
 {
     uint32_t c = 1;
     while (c < batch) c = c < 8 ? c * 2 : c + 8;
@@ -46,19 +46,17 @@ static void make_batch(struct iq_engine *e, struct iq_batch *b)
             uint32_t pos = seat->computed + t;
             bool last = pos + 1 == seat->n_ids;
             e->row[b->rows] = iq_seat_row(seat, pos, b->rows);
+            e->row[b->rows].after = seat->computed + s->share[i].tokens;
             e->ids[b->rows] = seat->ids[pos];
             e->of_row[b->rows] = seat;
             if (last || seat->request->score) e->predict[b->predicts++] = b->rows;
         }
     }
     e->step.batch = s->shares;
-    e->step.captured = e->config.captured && decode_only ? iq__engine_captured(s->shares) : s->shares;
+    e->step.captured = e->config.captured && decode_only ? iq_engine_captured(s->shares) : s->shares;
     e->step.tokens = b->rows;
-    e->step.tp = e->model->tp;
-    e->step.tracing = e->config.level >= IQ_LEVEL_OPS;
-    e->step.clock_us = s->clock_us;
-    e->step.evictions = e->kv.evictions;
-    e->step.moves = e->kv.moves;
+    iq__engine_note(e);
+    iq__engine_neighbours(e, b->rows);
     b->step = e->step;
 }
 
@@ -90,6 +88,12 @@ static void keep_candidates(const struct iq_forward *f, uint32_t i, uint32_t *id
     }
 }
 
+const char *iq__engine_ends(const struct iq_engine *e, const struct iq_request *r, uint32_t token, uint32_t n)
+{
+    if (r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, token)) return "stop";
+    return n >= r->max_tokens ? "length" : NULL;
+}
+
 /* The i-th predicting row's token joins its request. */
 static int append(struct iq_engine *e, struct iq_seat *seat, uint32_t i, struct iq_err *err)
 {
@@ -102,9 +106,8 @@ static int append(struct iq_engine *e, struct iq_seat *seat, uint32_t i, struct 
         seat->ids[seat->n_ids++] = f->got.token[i];
         e->stats.generated++;
     }
-    bool stop = r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, f->got.token[i]);
-    if (stop) return finish(e, seat, "stop", err);
-    return seat->n_ids - r->n_prompt >= r->max_tokens ? finish(e, seat, "length", err) : IQ_OK;
+    const char *end = iq__engine_ends(e, r, f->got.token[i], seat->n_ids - r->n_prompt);
+    return end ? finish(e, seat, end, err) : IQ_OK;
 }
 
 static void score(struct iq_engine *e, const struct iq_batch *b)
@@ -247,6 +250,7 @@ int iq_engine_step(struct iq_engine *e, bool *more, struct iq_err *err)
     IQ_TRY(check_mode(err));
     e->step.step = e->stats.steps;
     e->step.clock_us = e->schedule.clock_us;
+    e->ended_us = e->schedule.clock_us;
     IQ_TRY(iq_schedule_form(&e->schedule, err));
     e->stats.preemptions = e->schedule.preemptions;
     if (!e->schedule.shares) return IQ_OK;

@@ -35,6 +35,12 @@ int iq_recorder_step(struct iq_recorder *, const struct iq_forward *, const stru
 /* After a step: what the running seats hold in spoilt blocks is digested again from its bytes. */
 int iq_recorder_look(struct iq_recorder *, struct iq_seat *const *running, uint32_t n, const struct iq_step *,
                      struct iq_err *);
+/* What row r of a step is recorded as: `predicts` is 1 + its index among the rows that predict, or 0. cells: (nodes) its
+ * digests, those of the prediction are filled in; scratch: (chains). */
+struct iq_position iq_recorder_position(const struct iq_recorder *, const struct iq_forward *,
+                                        const struct iq_batch *, const struct iq_step *, uint32_t r,
+                                        uint32_t predicts, struct iq_digest *cells,
+                                        struct iq_digest *scratch);
 /* The chain over all positions of a finished request. */
 struct iq_digest iq_recorder_chain(const struct iq_seat *);
 

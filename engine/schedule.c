@@ -4,31 +4,18 @@
 
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+uint32_t iq_schedule_waiting(const struct iq_schedule *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n; i++)
+        n += s->seat[i].state == IQ_WAITING && s->seat[i].request->arrive_us <= s->clock_us;
+    return n;
+}
+
 uint32_t iq_seat_end(const struct iq_seat *seat)
 {
     uint32_t cancel = seat->request->cancel_after;
     return cancel ? min_u32(seat->n_ids, cancel) : seat->n_ids;
-}
-
-struct iq_row iq_seat_row(const struct iq_seat *seat, uint32_t pos, uint32_t cell)
-{
-    const struct iq_request *r = seat->request;
-    return (struct iq_row){.request = seat->index,
-                           .session = r->session,
-                           .pos = pos,
-                           .context = pos + 1,
-                           .prompt = r->n_prompt,
-                           .cached = seat->cached,
-                           .phase = pos < r->n_prompt ? IQ_PREFILL : IQ_DECODE,
-                           .attempt = seat->attempt,
-                           .cell = cell,
-                           .top_k = r->top_k,
-                           .temperature = r->temperature,
-                           .top_p = r->top_p,
-                           .min_p = r->min_p,
-                           .seed = r->seed,
-                           .pool = seat->pool,
-                           .tenant = r->tenant};
 }
 
 /* What control ops see of the step that is being formed. */
@@ -36,6 +23,8 @@ static void look(const struct iq_schedule *s)
 {
     s->site->batch = s->n_running;
     s->site->clock_us = s->clock_us;
+    s->site->running = s->n_running;
+    s->site->kv_free = iq_kv_available(s->kv);
     s->site->evictions = s->kv->evictions;
     s->site->moves = s->kv->moves;
 }

@@ -5,6 +5,7 @@
  * expect (the exact answer), cancel_after (the caller goes away after so many tokens, prompt included), truncate (a longer
  * prompt loses its oldest tokens) and tenant (whose it is: prefixes are not shared between tenants). Unknown fields are
  * errors. Ids are unique.
+ * Near ties (harness/canary/ties.h) have "tie" too: what golden does with this model. It changes nothing of a run.
  * Life cycle: read the lines, then tokenise with a model. Ownership: iq_prompts_free frees all; requests borrow from it.
  */
 #ifndef IQ_HARNESS_PROMPTS_H
@@ -21,6 +22,14 @@ struct iq_prompt_defaults {
     bool score; /* score prompts instead of generating */
 };
 
+/* Where golden's two best tokens are nearly equal. */
+struct iq_prompt_tie {
+    struct iq_ids ids; /* golden's answer up to the tie, its token included; none: the prompt has no tie */
+    uint32_t rival;    /* the token that it would be instead */
+    float margin;      /* its logit is so much less */
+    char model[IQ_SHA256_HEX]; /* whose tie it is */
+};
+
 struct iq_prompt {
     char *id, *params;   /* params: canonical JSON of what follows */
     cJSON *messages;     /* or NULL */
@@ -29,6 +38,7 @@ struct iq_prompt {
     struct iq_ids parts; /* where its messages begin, after tokenising */
     struct iq_request request;
     char *expect; /* or NULL */
+    struct iq_prompt_tie tie;
 };
 
 struct iq_prompts {

@@ -13,6 +13,7 @@ struct iq_settings {
     uint32_t arrivals;
     uint32_t defragment, long_factor, long_from;
     uint32_t seed;                                /* of the arrivals */
+    uint32_t start_s;                             /* seconds of the day at clock 0 */
     uint32_t remote_kv;                           /* boolean */
     uint32_t prefix_cache, captured;              /* booleans */
     uint32_t device, isa, dtype, products, level; /* indices of words */
@@ -132,6 +133,13 @@ struct iq_settings {
          .lo = 0,                                                                                            \
          .hi = 4294967295.0,                                                                                 \
          .help = "seed of the arrivals (default 0)"},                                                        \
+        {.name = "start-s",                                                                                  \
+         .type = IQ_FLAG_INT,                                                                                \
+         .meta = "N",                                                                                        \
+         .lo = 0,                                                                                            \
+         .hi = 86399,                                                                                        \
+         .help = "time of day, in seconds, at which the virtual clock starts: plans may ask for the hour "   \
+                 "(default 0)"},                                                                             \
     {                                                                                                        \
         .name = "logits", .type = IQ_FLAG_INT, .meta = "N", .lo = 0, .hi = 4194304,                          \
         .help = "print the N largest logits of each step (default 0)"                                        \

@@ -78,6 +78,8 @@ enum iq_op_id {
 
 #define IQ_OP_NONE 0xffff /* prev_op or next_op where there is none */
 
+static inline int iq_op_trains(unsigned op) { return op >= IQ_OPS && op < IQ_TRAIN_OPS_END; }
+
 /* A step makes several calls of a control op; each decides about one request. */
 static inline int iq_op_is_control(unsigned op) { return op == IQ_OP_PREFIX || op >= IQ_TRAIN_OPS_END; }
 
