@@ -38,12 +38,13 @@ static int open_parts(struct iq_drafter *d, const struct iq_drafter_options *o, 
 {
     const struct iq_model_config *c = &o->model->config;
     uint32_t tp = o->model->tp, experts = o->model->expert_parallel;
-    uint32_t blocks = (o->longest + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK, rows = ROWS > o->batch ? ROWS : o->batch;
+    uint32_t rows = ROWS > o->batch ? ROWS : o->batch, blocks;
+    d->lane_blocks = (o->longest + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
     IQ_TRY(same_vocabulary(o->model, o->target, err));
     IQ_TRY(iq_slots_open(c->layers, tp > experts ? tp : experts, &d->slots, err));
     IQ_TRY(set_golden(d, o->isa, err));
-    IQ_TRY(iq_graph_open(o->model, IQ_LEVEL_CHAIN, false, d->slots, &d->graph, err));
-    if (__builtin_mul_overflow(blocks, o->batch, &blocks)) blocks = UINT32_MAX;
+    IQ_TRY(iq_graph_open(o->model, IQ_LEVEL_CHAIN, d->slots, &d->graph, err));
+    if (__builtin_mul_overflow(d->lane_blocks, o->batch, &blocks)) blocks = UINT32_MAX;
     IQ_TRY(iq_kv_open(blocks, 0, c->layers, c->kv_heads, c->head_dim, 0, NULL, &d->kv, err));
     d->forward = (struct iq_forward){.model = o->model,
                                      .graph = &d->graph,
@@ -62,8 +63,12 @@ static int open_parts(struct iq_drafter *d, const struct iq_drafter_options *o, 
     d->ids = calloc(rows, sizeof *d->ids);
     d->predict = calloc(o->batch, sizeof *d->predict);
     d->of_predict = calloc(o->batch, sizeof(struct iq_guess *));
-    if (d->row && d->seq && d->ids && d->predict && d->of_predict) return IQ_OK;
-    return iq_fail(err, IQ_MEMORY, "no memory for a step");
+    d->lane = calloc(o->batch, sizeof(struct iq_seat *));
+    d->table = calloc(blocks, sizeof *d->table);
+    if (!d->row || !d->seq || !d->ids || !d->predict || !d->of_predict || !d->lane || !d->table)
+        return iq_fail(err, IQ_MEMORY, "no memory for a step");
+    for (uint32_t i = 0; i < blocks; i++) d->table[i] = i;
+    return IQ_OK;
 }
 
 int iq_drafter_open(struct iq_drafter *d, const struct iq_drafter_options *o, struct iq_err *err)
@@ -82,6 +87,8 @@ void iq_drafter_close(struct iq_drafter *d)
     free(d->ids);
     free(d->predict);
     free(d->of_predict);
+    free(d->lane);
+    free(d->table);
     iq_forward_close(&d->forward);
     iq_kv_close(&d->kv);
     iq_graph_close(&d->graph);
@@ -93,30 +100,27 @@ void iq_drafter_close(struct iq_drafter *d)
 
 void iq_drafter_forget(struct iq_drafter *d, struct iq_seat *seat)
 {
-    for (uint32_t i = 0; i < seat->n_draft_blocks; i++) iq_kv_drop(&d->kv, seat->draft_blocks[i]);
-    seat->n_draft_blocks = seat->draft_computed = 0;
+    if (seat->draft_lane) d->lane[seat->draft_lane - 1] = NULL;
+    seat->draft_lane = seat->draft_computed = 0;
 }
 
-static int reserve(struct iq_drafter *d, struct iq_seat *seat, uint32_t positions, struct iq_err *err)
+/* A lane of the cache for each request that runs: there are as many. */
+static void take_lane(struct iq_drafter *d, struct iq_seat *seat)
 {
-    while (seat->n_draft_blocks * IQ_KV_BLOCK < positions) {
-        uint32_t block = iq_kv_take(&d->kv);
-        if (block == UINT32_MAX) return iq_fail(err, IQ_INTERNAL, "draft model: its KV cache is full");
-        seat->draft_blocks[seat->n_draft_blocks++] = block;
-    }
-    return IQ_OK;
+    for (uint32_t i = 0; !seat->draft_lane && i < d->batch; i++)
+        if (!d->lane[i]) d->lane[i] = seat, seat->draft_lane = i + 1;
 }
 
 /* The rows of one request in a step: what the model has not seen of its ids and guesses, as far as there is room. */
-static int add(struct iq_drafter *d, struct iq_batch *b, struct iq_guess *g, struct iq_err *err)
+static void add(struct iq_drafter *d, struct iq_batch *b, struct iq_guess *g)
 {
     struct iq_seat *seat = g->seat;
     const struct iq_request *r = seat->request;
     uint32_t known = seat->n_ids + g->made, from = seat->draft_computed;
     uint32_t n = min_u32(known - from, d->forward.max_rows - b->rows);
-    if (!n) return IQ_OK;
-    IQ_TRY(reserve(d, seat, from + n, err));
-    d->seq[b->seqs++] = (struct iq_seq){b->rows, n, from, seat->draft_blocks};
+    if (!n) return;
+    const uint32_t *blocks = d->table + (size_t)(seat->draft_lane - 1) * d->lane_blocks;
+    d->seq[b->seqs++] = (struct iq_seq){b->rows, n, from, blocks};
     for (uint32_t pos = from; pos < from + n; pos++, b->rows++) {
         d->row[b->rows] = (struct iq_row){.request = seat->index,
                                           .pos = pos,
@@ -129,10 +133,9 @@ static int add(struct iq_drafter *d, struct iq_batch *b, struct iq_guess *g, str
         d->ids[b->rows] = pos < seat->n_ids ? seat->ids[pos] : g->id[pos - seat->n_ids];
     }
     seat->draft_computed += n;
-    if (seat->draft_computed < known) return IQ_OK;
+    if (seat->draft_computed < known) return;
     d->of_predict[b->predicts] = g;
     d->predict[b->predicts++] = b->rows - 1;
-    return IQ_OK;
 }
 
 /* Another token is asked for, and the draft model has positions left for what comes before it. */
@@ -146,13 +149,14 @@ int iq_drafter_guess(struct iq_drafter *d, struct iq_guess *guess, uint32_t n, s
     for (uint32_t i = 0; i < n; i++) {
         struct iq_seat *seat = guess[i].seat;
         guess[i].made = 0;
+        take_lane(d, seat);
         /* Guesses that were not accepted are no part of the ids. */
         seat->draft_computed = min_u32(seat->draft_computed, seat->computed);
     }
     for (;;) {
         struct iq_batch b = {.row = d->row, .ids = d->ids, .seq = d->seq, .predict = d->predict};
         for (uint32_t i = 0; i < n; i++)
-            if (wants(d, &guess[i])) IQ_TRY(add(d, &b, &guess[i], err));
+            if (wants(d, &guess[i])) add(d, &b, &guess[i]);
         if (!b.rows) return IQ_OK;
         b.step = (struct iq_step){.batch = b.seqs, .captured = b.seqs, .tokens = b.rows, .tp = d->model->tp};
         int status = iq_forward_run(&d->forward, &b, err);

@@ -23,6 +23,8 @@ struct iq_drafter {
     struct iq_seq *seq;
     uint32_t *ids, *predict;
     struct iq_guess **of_predict; /* (batch) */
+    struct iq_seat **lane;        /* (batch) whose part of the cache it is, or NULL */
+    uint32_t *table, lane_blocks; /* (batch, lane_blocks) the block table of each */
 };
 
 /* What is asked for one request. */

@@ -36,6 +36,11 @@ struct iq_engine_config {
         riders; /* runs that may ride on what this one leaves (ride.h); room for them, and nothing else */
     uint32_t prefix_min; /* shortest prefix, in tokens, that may be reused */
     bool prefix_cache;
+    bool remote_kv;      /* a prefix hit's blocks are copied into the request's own, as from a remote cache */
+    uint32_t defragment; /* the KV pool is compacted every so many steps; 0: never */
+    /* Of a model that is open with a second set of position settings (iq_model_options.long_factor): requests of more tokens
+     * than this, prompt and answer, are served by it. */
+    uint32_t long_from;
     bool captured;      /* pad decode-only steps to 1, 2, 4, 8, 16 ... rows, as captured graphs have them */
     uint32_t speculate; /* most tokens of a request that are drafted for a step; 0: no speculation */
     const struct iq_model
@@ -65,18 +70,24 @@ struct iq_request {
     const char *id, *params; /* the caller's name; parameters as JSON, for the record */
     const uint32_t *prompt;
     uint32_t n_prompt, max_tokens; /* max_tokens 0: only score or prefill */
-    uint32_t session;
+    uint32_t special;     /* first tokens that are no part of any message: the beginning of a sequence */
+    const uint32_t *part; /* (parts) where its messages begin, ascending; NULL where parts is 0 */
+    uint32_t parts;
+    uint32_t
+        truncate; /* a longer prompt loses its oldest tokens, not its first `special` ones; 0: none does */
+    uint32_t session, tenant;        /* 0: none */
     float temperature, top_p, min_p; /* temperature 0: greedy */
     uint32_t top_k;
     uint64_t seed, arrive_us;
     bool score; /* log-likelihood of the prompt: iq_output.nll */
     bool ignore_stop;
+    uint32_t cancel_after; /* its caller goes away once this many of its tokens are computed; 0: never */
 };
 
 struct iq_output {
     const uint32_t *ids; /* prompt, then generated */
     uint32_t n_ids, n_prompt;
-    const char *finish; /* "stop", "length", "" while it runs */
+    const char *finish; /* "stop", "length", "cancelled", "" while it runs */
     struct iq_digest chain;
     const struct iq_position *position; /* (positions) */
     uint32_t positions;                 /* computed: every token but the last one generated */
@@ -95,8 +106,9 @@ struct iq_engine_stats {
     uint64_t tokens;            /* rows computed */
     uint64_t graphs;            /* steps that were launches of a captured graph */
     uint64_t hits;              /* prompt tokens reused */
-    uint64_t drafted, accepted; /* by speculation, as in iq_output */
+    uint64_t moves;             /* KV blocks moved */
     uint64_t clock_us;          /* virtual time at the end */
+    uint64_t drafted, accepted; /* by speculation, as in iq_output */
 };
 
 /* The captured size that a batch is padded to: 1, 2, 4, 8, then every 8. */
@@ -106,16 +118,13 @@ int iq_engine_open(const struct iq_model *, const struct iq_engine_config *, con
 void iq_engine_close(struct iq_engine *);
 /* The graph's nodes in canonical order, for the manifest. */
 const struct iq_node *iq_engine_nodes(const struct iq_engine *, uint32_t *n);
-/* Whether the graph has the op: the model's, and those of speculation where the engine speculates. */
-bool iq_engine_has(const struct iq_engine *, enum iq_op_id op);
 /* The variant that golden runs of an op. */
 const struct iq_variant *iq_engine_variant(const struct iq_engine *, enum iq_op_id op);
 /* The device where ops run, for the manifest; NULL: the CPU. */
 const struct iq_cuda *iq_engine_device(const struct iq_engine *);
 /* What libraries beside the kernels chose so far, by name: {"cublas": [...]}; {}: nothing. */
 void iq_engine_libraries(const struct iq_engine *, struct iq_jw *);
-/* hash of profile, dtypes, constants, experts, rotary digest, the ops that this model has and their points, version. Ops of
- * speculation are not in it: no bit of an answer depends on them, so runs with and without are compared digest by digest. */
+/* hash of profile, dtypes, constants, experts, rotary digest, the ops that this model has and their points, version. */
 struct iq_digest iq_engine_contract(const struct iq_engine *);
 /* Faults; between steps. NULL disarms. */
 void iq_engine_arm(struct iq_engine *, const struct iq_selector *);
@@ -123,6 +132,9 @@ void iq_engine_arm(struct iq_engine *, const struct iq_selector *);
 void iq_engine_record(struct iq_engine *, const struct iq_sink *);
 /* One step; *more is false when every request is done. */
 int iq_engine_step(struct iq_engine *, bool *more, struct iq_err *err);
+/* The request's caller has gone: it leaves the batch at once, its blocks are given back. Between steps; nothing happens to
+ * one that is done. */
+int iq_engine_cancel(struct iq_engine *, uint32_t request, struct iq_err *err);
 const struct iq_output *iq_engine_output(const struct iq_engine *, uint32_t request);
 const struct iq_engine_stats *iq_engine_stats(const struct iq_engine *);
 /* The steps so far, as config.trajectory takes them. */

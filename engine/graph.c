@@ -23,10 +23,6 @@ bool iq_graph_has(const struct iq_model_config *c, enum iq_op_id op)
     case IQ_OP_DOWN:
     case IQ_OP_FFN_REDUCE:
         return !c->experts;
-    case IQ_OP_ACCEPT:
-    case IQ_OP_ROLLBACK:
-    case IQ_OP_DRAFT:
-        return false;
     default:
         return c->experts || op < IQ_OP_ROUTER || op > IQ_OP_COMBINE;
     }
@@ -173,16 +169,13 @@ static uint16_t add_layer(struct build *b, uint32_t l, uint16_t res)
     return add(b, IQ_OP_FFN_ADD, l, IQ_WHOLE, IQ_NODE_CHAIN, (uint32_t[]){c->hidden, 0}, ffn_in, 2);
 }
 
-bool iq_graph_speculative(enum iq_op_id op) { return op >= IQ_OP_ACCEPT && op <= IQ_OP_DRAFT; }
-
-void iq_graph_neighbours(const struct iq_model_config *c, bool speculates, enum iq_op_id prev[IQ_OPS],
+void iq_graph_neighbours(const struct iq_model_config *c, enum iq_op_id prev[IQ_OPS],
                          enum iq_op_id next[IQ_OPS])
 {
     uint16_t before = IQ_OP_NONE;
     for (int op = 0; op < IQ_OPS; op++) prev[op] = next[op] = IQ_OP_NONE;
     for (int op = IQ_OP_EMBED; op < IQ_OPS; op++) {
-        if (!iq_graph_has(c, (enum iq_op_id)op) && !(speculates && iq_graph_speculative((enum iq_op_id)op)))
-            continue;
+        if (!iq_graph_has(c, (enum iq_op_id)op)) continue;
         /* In a step's head only when a row asks for it: iq_forward says so then. */
         if (op == IQ_OP_TEMPER) continue;
         prev[op] = before;
@@ -191,13 +184,13 @@ void iq_graph_neighbours(const struct iq_model_config *c, bool speculates, enum 
     }
 }
 
-int iq_graph_open(const struct iq_model *m, enum iq_level level, bool speculates, struct iq_slots *slots,
-                  struct iq_graph *g, struct iq_err *err)
+int iq_graph_open(const struct iq_model *m, enum iq_level level, struct iq_slots *slots, struct iq_graph *g,
+                  struct iq_err *err)
 {
     const struct iq_model_config *c = &m->config;
     size_t pieces = 0;
     for (uint32_t r = 0; r < m->tp; r++) pieces += m->attn[r].nodes + m->ffn[r].nodes;
-    size_t cap = (size_t)c->layers * ((c->experts ? 28 : 22) + pieces) + 11;
+    size_t cap = (size_t)c->layers * ((c->experts ? 28 : 22) + pieces) + 8;
     *g = (struct iq_graph){.layers = c->layers};
     if (cap > 60000)
         return iq_fail(err, IQ_LIMIT, "the graph has about %zu nodes (layers %u, ranks %u); at most 60000",
@@ -220,8 +213,6 @@ int iq_graph_open(const struct iq_model *m, enum iq_level level, bool speculates
     uint16_t topk = one(&b, IQ_OP_TOPK, IQ_NO_LAYER, IQ_NODE_LOGITS, IQ_TOP, temper);
     add(&b, IQ_OP_SAMPLE, IQ_NO_LAYER, IQ_WHOLE, IQ_NODE_LOGITS, (uint32_t[]){1, 0},
         (uint16_t[]){temper, topk}, 2);
-    for (unsigned op = IQ_OP_ACCEPT; speculates && op <= IQ_OP_DRAFT; op++)
-        add(&b, (enum iq_op_id)op, IQ_NO_LAYER, IQ_WHOLE, IQ_NODE_CONTROL, (uint32_t[]){1, 0}, NULL, 0);
     for (uint32_t i = 0; i < g->nodes; i++) {
         uint16_t flags = g->node[i].flags;
         if (flags & IQ_NODE_CHAIN) g->chain[g->chains++] = (uint16_t)i;
@@ -229,7 +220,7 @@ int iq_graph_open(const struct iq_model *m, enum iq_level level, bool speculates
             (level >= IQ_LEVEL_OPS || (flags & IQ_NODE_CHAIN)))
             g->kept[g->kepts++] = (uint16_t)i;
     }
-    iq_graph_neighbours(c, speculates, g->prev, g->next);
+    iq_graph_neighbours(c, g->prev, g->next);
     return IQ_OK;
 }
 

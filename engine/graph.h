@@ -26,17 +26,14 @@ struct iq_graph {
     enum iq_op_id prev[IQ_OPS], next[IQ_OPS]; /* neighbours in execution order; IQ_OP_NONE at the ends */
 };
 
-/* Builds the graph and tells each slot its nodes and which of them are digested at `level`. speculates: with the ops of
- * speculation, whose nodes come last. */
-int iq_graph_open(const struct iq_model *, enum iq_level level, bool speculates, struct iq_slots *,
-                  struct iq_graph *, struct iq_err *);
+/* Builds the graph and tells each slot its nodes and which of them are digested at `level`. */
+int iq_graph_open(const struct iq_model *, enum iq_level level, struct iq_slots *, struct iq_graph *,
+                  struct iq_err *);
 void iq_graph_close(struct iq_graph *);
-/* Whether a model like this has the op; those of speculation are the engine's, not the model's. */
+/* Whether a model like this has the op. */
 bool iq_graph_has(const struct iq_model_config *, enum iq_op_id op);
-/* Whether the op is one of speculation. */
-bool iq_graph_speculative(enum iq_op_id op);
 /* Each op's neighbours in execution order, temper left out; IQ_OP_NONE at the ends. */
-void iq_graph_neighbours(const struct iq_model_config *, bool speculates, enum iq_op_id prev[IQ_OPS],
+void iq_graph_neighbours(const struct iq_model_config *, enum iq_op_id prev[IQ_OPS],
                          enum iq_op_id next[IQ_OPS]);
 /* Ranks that make the rows of an op together, each in its slot. */
 uint32_t iq_graph_ranks(const struct iq_model *, enum iq_op_id op);

@@ -5,25 +5,6 @@
 
 enum { LOOKED_UP = 3 }; /* tokens: fewer agree by chance, more are seldom found */
 
-/* A control op about one request. */
-static int decide(struct iq_engine *e, enum iq_op_id op, const struct iq_row *row, const void *args,
-                  struct iq_err *err)
-{
-    struct iq_site site = {.op = (uint16_t)op,
-                           .layer = IQ_NO_LAYER,
-                           .prev_op = (uint16_t)e->graph.prev[op],
-                           .next_op = (uint16_t)e->graph.next[op],
-                           .step = &e->step,
-                           .row = row,
-                           .rows = 1,
-                           .slot = iq_slots_at(e->slots, op, IQ_NO_LAYER, 0)};
-    int status = iq_dispatch(&e->forward.exec, &site, args);
-    return status == IQ_OK
-               ? IQ_OK
-               : iq_fail(err, status, "step %llu: %s failed: %s", (unsigned long long)e->step.step,
-                         iq_op_name(op), iq_status_text(status));
-}
-
 /* Drafts of the rows of q against what these rows chose: which rows stay. */
 static int judge(struct iq_engine *e, struct iq_seat *seat, const struct iq_seq *q, const uint32_t *chosen,
                  struct iq_err *err)
@@ -35,13 +16,13 @@ static int judge(struct iq_engine *e, struct iq_seat *seat, const struct iq_seq 
                                      .draft = seat->draft,
                                      .chosen = chosen,
                                      .accepted = &seat->accepted};
-    IQ_TRY(decide(e, IQ_OP_ACCEPT, row, &accept, err));
+    IQ_TRY(iq_control_run(&e->control, IQ_OP_ACCEPT, row, &accept, err));
     if (seat->accepted > n)
         return iq_fail(err, IQ_INTERNAL, "request %s: accept took %u drafts of %u", seat->request->id,
                        seat->accepted, n);
     const struct iq_rollback rollback = {
         .request = seat->index, .drafts = n, .accepted = seat->accepted, .first = q->pos, .valid = &valid};
-    IQ_TRY(decide(e, IQ_OP_ROLLBACK, row, &rollback, err));
+    IQ_TRY(iq_control_run(&e->control, IQ_OP_ROLLBACK, row, &rollback, err));
     if (valid <= q->pos || valid > q->pos + q->rows)
         return iq_fail(err, IQ_INTERNAL, "request %s: rollback left %u positions of %u to %u",
                        seat->request->id, valid, q->pos + 1, q->pos + q->rows);
@@ -90,7 +71,7 @@ static int propose(struct iq_engine *e, struct iq_seat *seat, uint32_t wanted, c
                    struct iq_err *err)
 {
     uint32_t vocab = e->model->config.vocab, found = 0;
-    const struct iq_row row = iq__engine_row(seat, seat->n_ids - 1, 0);
+    const struct iq_row row = iq_seat_row(seat, seat->n_ids - 1, 0);
     const struct iq_draft draft = {.request = seat->index,
                                    .vocab = vocab,
                                    .tokens = seat->n_ids,
@@ -101,7 +82,7 @@ static int propose(struct iq_engine *e, struct iq_seat *seat, uint32_t wanted, c
                                    .guesses = guess ? guess->made : 0,
                                    .drafts = &found,
                                    .draft = seat->draft};
-    IQ_TRY(decide(e, IQ_OP_DRAFT, &row, &draft, err));
+    IQ_TRY(iq_control_run(&e->control, IQ_OP_DRAFT, &row, &draft, err));
     if (found > wanted)
         return iq_fail(err, IQ_INTERNAL, "request %s: draft made %u tokens of %u", seat->request->id, found,
                        wanted);
@@ -119,7 +100,8 @@ static uint32_t wanted(const struct iq_engine *e, const struct iq_seat *seat)
     const struct iq_request *r = seat->request;
     if (seat->state != IQ_RUNNING || seat->computed + 1 != seat->n_ids || seat->n_ids <= r->n_prompt)
         return 0;
-    uint32_t left = r->max_tokens - (seat->n_ids - r->n_prompt);
+    uint32_t left = r->max_tokens - (seat->n_ids - r->n_prompt), cancel = r->cancel_after;
+    if (cancel && cancel < seat->n_ids + left) left = cancel > seat->n_ids ? cancel - seat->n_ids + 1 : 1;
     return left - 1 < e->config.speculate ? left - 1 : e->config.speculate;
 }
 
@@ -138,7 +120,7 @@ int iq__engine_draft(struct iq_engine *e, const struct iq_batch *b, struct iq_er
     if (!e->config.speculate) return IQ_OK;
     for (uint32_t i = 0; i < b->seqs; i++) {
         struct iq_seat *seat = e->of_row[b->seq[i].first];
-        if (seat->n_draft && seat->state == IQ_RUNNING) iq_schedule_trim(&e->schedule, seat);
+        if (seat->n_draft && seat->state == IQ_RUNNING) IQ_TRY(iq_schedule_trim(&e->schedule, seat, err));
         seat->n_draft = 0;
         uint32_t n = wanted(e, seat);
         if (n) e->guess[asked++] = (struct iq_guess){.seat = seat, .asked = n};

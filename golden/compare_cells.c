@@ -47,14 +47,6 @@ static bool by_position(const struct iq__compare *c, uint32_t i)
     return c->s->nodes[i].rank == IQ_WHOLE && (op == c->lm_head || op == c->topk || op == c->sample);
 }
 
-/* Whether the subject has a node of this op. */
-static bool has_op(const struct iq__compare *c, const char *op)
-{
-    bool found = false;
-    for (uint32_t i = 0; i < c->s->n_nodes; i++) found |= !strcmp(c->s->nodes[i].op, op);
-    return found;
-}
-
 static const char *kind_of(const struct iq__compare *c, const char *op, const char *otherwise)
 {
     for (uint32_t i = 0; i < c->s->n_nodes; i++)
@@ -77,11 +69,11 @@ int iq__cells_open(struct iq__compare *c)
     IQ_TRY(iq__stats_op(&c->stats, "topk", kind_of(c, "topk", "topk"), &c->topk, c->err));
     IQ_TRY(iq__stats_op(&c->stats, "sample", kind_of(c, "sample", "sample"), &c->sample, c->err));
     IQ_TRY(iq__stats_op(&c->stats, "prefix", "control", &c->prefix, c->err));
-    IQ_TRY(iq__stats_op(&c->stats, "rollback", "rollback", &c->rollback, c->err));
     /* With speculation it is accept that passes tokens on. */
-    const char *token = has_op(c, "accept") ? "accept" : "token";
-    IQ_TRY(iq__stats_op(&c->stats, token, kind_of(c, token, "control"), &c->token, c->err));
+    IQ_TRY(iq__stats_op(&c->stats, c->speculates ? "accept" : "token", "control", &c->token, c->err));
     IQ_TRY(iq__stats_op(&c->stats, "body", "unknown", &c->body, c->err));
+    IQ_TRY(iq__stats_op(&c->stats, "assemble", "control", &c->assemble, c->err));
+    IQ_TRY(iq__stats_op(&c->stats, "place", "control", &c->place, c->err));
     for (uint32_t i = 0; i < n; i++) {
         const struct iq_node *x = &c->s->nodes[i];
         if ((c->twin[i] = twin_find(c->g, x, i)) >= 0 && !strcmp(x->op, "lm_head") && x->rank == IQ_WHOLE)
@@ -95,7 +87,6 @@ int iq__cells_open(struct iq__compare *c)
         c->stats.op[c->topk].cells[1]++;
         c->stats.op[c->sample].cells[1]++;
     }
-    c->stats.op[c->rollback].cells[0] += has_op(c, "rollback");
     c->stats.op[c->token].cells[0]++;
     c->stats.op[c->body].cells[0] += !c->ops;
     return IQ_OK;
@@ -218,9 +209,16 @@ static int body_judge(struct iq__compare *c, const struct pair *p)
     return head_judge(c, p, p->body);
 }
 
-/* A position that was not computed for its token: which layers hold another K or V than golden's. */
-static int kv_note(struct iq__compare *c, const struct pair *p)
+/* What a control op answers for (a prefix hit, mostly), with another body than golden's: judged at the end, when all that the subject computed is known. */
+static int hit_note(struct iq__compare *c, const struct pair *p)
 {
+    uint32_t op;
+    IQ_TRY(iq__stats_op(&c->stats, iq_cell_answers(p->s->state), "control", &op, c->err));
+    IQ_TRY(iq_grow(&c->hit, &c->cap_hits, c->n_hits + 1, sizeof *c->hit, c->err));
+    c->hit[c->n_hits++] = (struct iq__hit){.is = {p->prefix, p->s->body},
+                                           .op = op,
+                                           .first = site_of(p, 0, IQ_NO_LAYER, IQ_WHOLE),
+                                           .place = p->place};
     bool known = false;
     for (uint32_t i = 0; p->gd && i < c->s->n_nodes; i++) {
         const struct iq_node *x = &c->s->nodes[i];
@@ -232,22 +230,6 @@ static int kv_note(struct iq__compare *c, const struct pair *p)
     if (!known) memset(c->kv_dirty, 1, LAYERS);
     c->any_dirty = true;
     return head_judge(c, p, false);
-}
-
-/* A prefix hit with another body than golden's: judged at the end, when all that the subject computed is known. */
-static int hit_note(struct iq__compare *c, const struct pair *p)
-{
-    IQ_TRY(iq_grow(&c->hit, &c->cap_hits, c->n_hits + 1, sizeof *c->hit, c->err));
-    c->hit[c->n_hits++] = (struct iq__hit){
-        .is = {p->prefix, p->s->body}, .first = site_of(p, 0, IQ_NO_LAYER, IQ_WHOLE), .place = p->place};
-    return kv_note(c, p);
-}
-
-/* A rejected draft's position that stands, and its body is not golden's: the token is, so what the draft left is there. */
-static int kept_note(struct iq__compare *c, const struct pair *p)
-{
-    IQ_TRY(judge(c, p, c->rollback, true, 0, IQ_NO_LAYER, IQ_WHOLE));
-    return kv_note(c, p);
 }
 
 /* The cells of both, the subject's of one attempt. */
@@ -281,16 +263,16 @@ static int attempts_judge(struct iq__compare *c, struct pair *p, bool same)
 static int position_judge(struct iq__compare *c, struct pair *p)
 {
     bool same = p->body && p->logits && p->candidates && p->next;
-    bool reused = p->s->state == IQ_CELL_REUSED, kept = p->s->state == IQ_CELL_REJECTED;
+    bool reused = iq_cell_answers(p->s->state) != NULL;
     if (same && !c->any_dirty) {
         iq__stats_clean(&c->stats, &p->place, reused, p->predicts);
         return IQ_OK;
     }
-    if (reused || kept) {
+    if (reused) {
         int rc = c->ops && !p->body ? cells_fetch(c, p, p->s->attempt) : IQ_NOT_FOUND;
         if (rc && rc != IQ_NOT_FOUND) return rc;
-        if (!p->body) return kept ? kept_note(c, p) : hit_note(c, p);
-        iq__stats_clean(&c->stats, &p->place, reused, p->predicts);
+        if (!p->body) return hit_note(c, p);
+        iq__stats_clean(&c->stats, &p->place, true, p->predicts);
         return head_judge(c, p, true);
     }
     IQ_TRY(judge(c, p, c->token, false, 0, IQ_NO_LAYER, IQ_WHOLE));
@@ -299,6 +281,15 @@ static int position_judge(struct iq__compare *c, struct pair *p)
         c->computed[c->n_computed++] = (struct iq__body){p->prefix, p->s->body};
     }
     return c->ops ? attempts_judge(c, p, same) : body_judge(c, p);
+}
+
+int iq__cells_asked(struct iq__compare *c, uint32_t op, bool guilty, const struct iq_request_end *e,
+                    const struct iq_position *g, const struct iq_position *s)
+{
+    struct pair p = {.end = e, .g = g, .s = s};
+    c->stats.position++;
+    IQ_TRY(iq__stats_place(&c->stats, s, e->n_prompt, &p.place, c->err));
+    return judge(c, &p, op, guilty, 0, IQ_NO_LAYER, IQ_WHOLE);
 }
 
 static uint64_t mix(uint64_t h, uint32_t token)
@@ -346,8 +337,8 @@ static int hits_judge(struct iq__compare *c)
         bool guilty =
             !c->n_computed || !bsearch(&h->is, c->computed, c->n_computed, sizeof *c->computed, by_body);
         c->stats.position++;
-        IQ_TRY(iq__stats_add(&c->stats, c->prefix, &h->place, guilty, c->err));
-        struct iq_guilty *first = &c->stats.op[c->prefix].first;
+        IQ_TRY(iq__stats_add(&c->stats, h->op, &h->place, guilty, c->err));
+        struct iq_guilty *first = &c->stats.op[h->op].first;
         if (guilty && (!first->positions || order_of(&h->first) < order_of(first))) *first = h->first;
     }
     return IQ_OK;

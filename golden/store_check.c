@@ -55,7 +55,7 @@ static int attempt_body(struct check *c, const struct iq_position *p, uint32_t a
     if (memchr(*state, IQ_CELL_REJECTED, c->t->n_nodes))
         return IQ_NOT_FOUND; /* a draft's, never this token's */
     for (uint32_t i = 0; i < c->t->n_nodes; i++) {
-        if ((*state)[i] > IQ_CELL_REJECTED)
+        if ((*state)[i] >= IQ_CELL_STATES)
             return iq_fail(c->err, IQ_FORMAT, "request %u position %u node %u: cell state %u", p->request,
                            p->pos, i, (*state)[i]);
         c->sum->cells += (*state)[i] != 0;

@@ -75,7 +75,7 @@ int iq_plan_world_open(const struct iq_settings *settings, const struct iq_model
                  : model && model->context < 8192 ? model->context
                                                   : 8192;
     if (!settings->positions && !model) w->context = UINT32_MAX;
-    if (model) iq_graph_neighbours(model, settings->speculate > 0, w->prev, w->next);
+    if (model) iq_graph_neighbours(model, w->prev, w->next);
     int status = prompts ? take_prompts(w, err) : IQ_OK;
     if (status != IQ_OK) iq_plan_world_close(w);
     return status;
@@ -91,17 +91,26 @@ void iq_plan_world_close(struct iq_plan_world *w)
 /* ---- ops ---- */
 
 static bool in_layers(enum iq_op_id op) { return op >= IQ_OP_ATTN_NORM && op <= IQ_OP_FFN_ADD; }
-/* It decides about one request, and makes no row. */
-static bool control(enum iq_op_id op) { return op == IQ_OP_PREFIX || iq_graph_speculative(op); }
 static bool in_head(enum iq_op_id op) { return op >= IQ_OP_FINAL_NORM && op <= IQ_OP_SAMPLE; }
+
+/* Control ops that only some settings need. */
+static const char *control_lacks(const struct iq_settings *s, enum iq_op_id op)
+{
+    if (op == IQ_OP_PLACE && !s->long_factor) return "there is one pool (--long-factor)";
+    if (op == IQ_OP_KV_EVICT && !s->prefix_cache) return "the prefix cache is off";
+    if (op == IQ_OP_KV_LAND && !(s->prefix_cache && s->remote_kv))
+        return "prefixes are not remote (--remote-kv, and the prefix cache on)";
+    if ((op == IQ_OP_DRAFT || op == IQ_OP_ACCEPT || op == IQ_OP_ROLLBACK) && !s->speculate)
+        return "nothing is drafted (--speculate)";
+    if (op == IQ_OP_KV_MOVE && !s->defragment) return "KV blocks are never moved (--defragment)";
+    return NULL;
+}
 
 bool iq_plan_world_has(const struct iq_plan_world *w, enum iq_op_id op, const char **why)
 {
-    *why = NULL;
-    if (op >= IQ_OPS) return true;
-    if (iq_graph_speculative(op))
-        *why = w->settings->speculate ? NULL : "nothing is drafted (--speculate)";
-    else if (w->model && !iq_graph_has(w->model, op))
+    *why = op >= IQ_OPS ? control_lacks(w->settings, op) : NULL;
+    if (op >= IQ_OPS) return !*why;
+    if (w->model && !iq_graph_has(w->model, op))
         *why = op == IQ_OP_Q_NORM || op == IQ_OP_K_NORM ? "the model has no norms of q and k"
                : w->model->experts                      ? "the model is a mixture of experts"
                                                         : "the model has no experts";
@@ -210,13 +219,15 @@ static bool step_field(const struct asked *a, const char *name)
     if (!strcmp(name, "batch") || (!strcmp(name, "captured") && !s->captured))
         batch_range(a);
     else if (!strcmp(name, "captured"))
-        range(d, 1, iq_engine_captured((uint32_t)a->batch * (1 + s->speculate)), "--captured with --batch %u",
-              s->batch);
+        range(d, 1, iq_engine_captured((uint32_t)least(a->batch * (1 + s->speculate), most_tokens(a))),
+              "--captured with --batch %u", s->batch);
     else if ((!strcmp(name, "hits") || !strcmp(name, "hit_tokens") || !strcmp(name, "evictions")) &&
              !s->prefix_cache)
         range(d, 0, 0, "no prefix cache");
     else if (!strcmp(name, "kv_blocks") && s->kv_blocks)
         range(d, s->kv_blocks, s->kv_blocks, "--kv-blocks");
+    else if (!strcmp(name, "moves") && !s->defragment)
+        range(d, 0, 0, "no --defragment");
     else if (!strcmp(name, "kv_free") && s->kv_blocks)
         range(d, 0, s->kv_blocks, "--kv-blocks");
     else
@@ -234,7 +245,7 @@ static void neighbour(const struct asked *a, bool before)
         for (uint64_t op = IQ_OP_LM_HEAD; op <= IQ_OP_SAMPLE; op++)
             if (op != a->op && (op != IQ_OP_TEMPER || w->temper)) w->neighbour[n++] = op;
         if (before && a->op == IQ_OP_LM_HEAD) w->neighbour[0] = IQ_OP_FINAL_NORM, n = 1;
-        if (!before && a->op == IQ_OP_SAMPLE) w->neighbour[0] = IQ_OP_ACCEPT, n = a->s->speculate > 0;
+        if (!before && a->op == IQ_OP_SAMPLE) n = 0;
         *a->d = iq_domain_set(w->neighbour, n);
     } else if (a->op == IQ_OP_PREFIX)
         *a->d = before ? iq_domain_nothing() : iq_domain_range(IQ_OP_EMBED, IQ_OP_EMBED);
@@ -260,7 +271,7 @@ static bool place_field(const struct asked *a, const char *name)
     else if (!strcmp(name, "device")) {
         bool there = a->s->device && iq_variant_find(iq_op_kind(a->op)->name, "cuda");
         range(d, there, there, "--device");
-    } else if (!strcmp(name, "rows") && control(a->op))
+    } else if (!strcmp(name, "rows") && a->op == IQ_OP_PREFIX)
         range(d, 1, 1, "one request a call");
     else if (!strcmp(name, "rows"))
         range(d, 1, most_tokens(a), "%s", a->s->chunk ? "--chunk" : "");
@@ -319,8 +330,9 @@ static bool row_field(const struct asked *a, const char *name)
         {"generated", 0, context - 1, prompts},
         {"splits", 1, (context + IQ_KEY_CHUNK - 1) / IQ_KEY_CHUNK, prompts},
         {"session_hash", 0, UINT32_MAX, ""},
+        {"pool", 0, a->s->long_factor ? 1 : 0, a->s->long_factor ? "--long-factor" : "no --long-factor"},
         {"others", 0, prefix ? 0 : a->batch - 1, "--batch"},
-        {"row", 0, control(a->op) ? 0 : most_tokens(a) - 1, ""},
+        {"row", 0, prefix ? 0 : most_tokens(a) - 1, ""},
         {"draft", 0, a->s->speculate, a->s->speculate ? "--speculate" : "no --speculate"},
         {"share", 1, most_tokens(a), ""},
     };
@@ -336,8 +348,10 @@ static void domain(void *self, enum iq_op_id op, const char *name, struct iq_dom
 {
     struct iq_plan_world *w = self;
     struct asked a = {.w = w, .s = w->settings, .op = op, .d = out};
-    if (op >= IQ_OPS) { /* training tells of none of it */
+    if (op >= IQ_OPS) { /* training tells of none of it, and of decisions little is known before */
         if (!strcmp(name, "op")) *out = iq_domain_range(op, op);
+        bool nowhere = !strcmp(name, "layer") || !strcmp(name, "prev_op") || !strcmp(name, "next_op");
+        if (nowhere && iq_op_is_control(op)) *out = iq_domain_nothing();
         return;
     }
     a.requests = w->prompts ? w->prompts->n : UINT32_MAX;
@@ -351,7 +365,7 @@ static void domain(void *self, enum iq_op_id op, const char *name, struct iq_dom
 static bool forward(void *self, enum iq_op_id op)
 {
     (void)self;
-    return !control(op) && op < IQ_OPS;
+    return op != IQ_OP_PREFIX && op < IQ_OPS;
 }
 
 struct iq_world iq_plan_world_view(struct iq_plan_world *w)

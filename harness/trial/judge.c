@@ -177,15 +177,37 @@ static void explain(const struct iq_vitro_report *r, const char *variant, struct
     }
 }
 
-/* Control ops of which the comparator has the proof itself: see compare.h. */
-static const struct {
-    const char *op, *evidence;
-} proven[] = {
-    {"prefix",
-     "a prefix hit attached K and V that no request computed for these tokens (hit must equal miss)"},
-    {"accept", "a drafted token was passed on that is not the one which the model chose there"},
-    {"rollback", "a position keeps K and V that were computed for a rejected draft, not for its token"},
-};
+/* What the comparator has proved when it calls a control op guilty (compare.h); NULL: the op is none of these. */
+static const char *control_proof(const char *op)
+{
+    static const struct {
+        const char *op, *proof;
+    } known[] = {
+        {"prefix",
+         "a prefix hit attached K and V that no request computed for these tokens (hit must equal miss)"},
+        {"assemble",
+         "the same request became other prompt ids or sampling parameters than in golden (what is asked "
+         "must be what the model sees)"},
+        {"place",
+         "the same request was served by another pool than in golden: its position settings are not those "
+         "for its length"},
+        {"kv_land", "K and V of a prefix hit were read before they had landed (hit must equal miss)"},
+        {"kv_move", "K and V are others since their block was moved (a copy must equal its source)"},
+        {"kv_alloc", "a block was handed out while another request held it: K and V that it reads are others "
+                     "than it wrote"},
+        {"kv_evict", "a block was evicted while a request held it: K and V that it reads are others than it "
+                     "wrote"},
+        {"kv_free", "a block was freed while it was still held or cached: K and V that are read there are "
+                    "others than were written"},
+        {"accept", "a drafted token was passed on that is not the one which the model chose there"},
+        {"rollback", "a position keeps K and V that were computed for a rejected draft, not for its token"},
+        {"identity", "a prefix hit attached K and V that were computed under other settings (a key must tell "
+                     "them apart)"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i].op, op)) return known[i].proof;
+    return NULL;
+}
 
 int iq_judge_suspect(void *ctx, const struct iq_suspect *s, struct iq_vitro_result *out, struct iq_err *err)
 {
@@ -195,12 +217,11 @@ int iq_judge_suspect(void *ctx, const struct iq_suspect *s, struct iq_vitro_resu
     const struct iq_variant *variant = iq_variant_find(s->kind, s->variant);
     const void *params = NULL;
     struct iq_exec x = {0};
-    for (size_t i = 0; i < sizeof proven / sizeof *proven; i++)
-        if (!strcmp(s->op, proven[i].op)) {
-            out->numerics = IQ_NUMERICS_VIOLATES;
-            snprintf(out->evidence, sizeof out->evidence, "%s", proven[i].evidence);
-            return IQ_OK;
-        }
+    if (control_proof(s->op)) {
+        out->numerics = IQ_NUMERICS_VIOLATES;
+        snprintf(out->evidence, sizeof out->evidence, "%s", control_proof(s->op));
+        return IQ_OK;
+    }
     if (s->fault >= 0 && (size_t)s->fault < j->plan.n) {
         variant = j->plan.fault[s->fault].variant;
         params = j->plan.fault[s->fault].params;

@@ -1,6 +1,5 @@
 /* The ops: each a place in the model, in execution order of one position. X(ID, name, kind, points...)
- * A model has some of them: gate_up to ffn_reduce where it is dense, router to combine where it is a mixture of experts.
- * accept to draft are there where the engine speculates (kernels/ops/speculate.h): a draft is of what follows. */
+ * A model has some of them: gate_up to ffn_reduce where it is dense, router to combine where it is a mixture of experts. */
 #ifndef IQ_OPS_LIST_H
 #define IQ_OPS_LIST_H
 
@@ -40,10 +39,7 @@
     X(LM_HEAD, "lm_head", "matmul", "y")                                                                     \
     X(TEMPER, "temper", "temper", "y")                                                                       \
     X(TOPK, "topk", "topk", "candidates")                                                                    \
-    X(SAMPLE, "sample", "sample", "token")                                                                   \
-    X(ACCEPT, "accept", "accept", "accepted")                                                                \
-    X(ROLLBACK, "rollback", "rollback", "valid")                                                             \
-    X(DRAFT, "draft", "draft", "draft")
+    X(SAMPLE, "sample", "sample", "token")
 
 /* Of training (kernels/ops/train.h), in execution order of one step. An engine that answers has none of them. */
 #define IQ_TRAIN_OP_MAP(X)                                                                                   \
@@ -56,15 +52,38 @@
     X(GRAD_REDUCE, "grad_reduce", "all_reduce", "y")                                                         \
     X(OPTIMISER, "optimiser", "adamw", "w", "m", "v")
 
+/* Of an engine that answers, beside prefix: decisions about requests and KV blocks. They have no layer and no node: what
+ * golden records does not know them, and a wrong decision shows in what it does to positions. */
+#define IQ_CONTROL_OP_MAP(X)                                                                                 \
+    X(ASSEMBLE, "assemble", "assemble", "ids", "sampling")                                                   \
+    X(PLACE, "place", "place", "pool")                                                                       \
+    X(IDENTITY, "identity", "identity", "root")                                                              \
+    X(FORM, "form", "form", "picks")                                                                         \
+    X(KV_ALLOC, "kv_alloc", "kv_alloc", "block")                                                             \
+    X(KV_EVICT, "kv_evict", "kv_evict", "block")                                                             \
+    X(KV_FREE, "kv_free", "kv_free", "fate")                                                                 \
+    X(KV_LAND, "kv_land", "kv_land", "landed")                                                               \
+    X(KV_MOVE, "kv_move", "kv_move", "copied")                                                               \
+    X(ACCEPT, "accept", "accept", "accepted")                                                                \
+    X(ROLLBACK, "rollback", "rollback", "valid")                                                             \
+    X(DRAFT, "draft", "draft", "draft")
+
 enum iq_op_id {
 #define X(id, ...) IQ_OP_##id,
-    IQ_OP_MAP(X) IQ_OPS, /* how many answer; those of training follow */
+    IQ_OP_MAP(X) IQ_OPS, /* how many compute an answer; those of training follow, then those of control */
     IQ_OP_LAST = IQ_OPS - 1,
-    IQ_TRAIN_OP_MAP(X)
+    IQ_TRAIN_OP_MAP(X) IQ_TRAIN_OPS_END,
+    IQ_OP_TRAIN_LAST = IQ_TRAIN_OPS_END - 1,
+    IQ_CONTROL_OP_MAP(X)
 #undef X
         IQ_ALL_OPS
 };
 
 #define IQ_OP_NONE 0xffff /* prev_op or next_op where there is none */
+
+static inline int iq_op_trains(unsigned op) { return op >= IQ_OPS && op < IQ_TRAIN_OPS_END; }
+
+/* A step makes several calls of a control op; each decides about one request. */
+static inline int iq_op_is_control(unsigned op) { return op == IQ_OP_PREFIX || op >= IQ_TRAIN_OPS_END; }
 
 #endif
