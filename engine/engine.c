@@ -153,6 +153,12 @@ static void keep_candidates(const struct iq_forward *f, uint32_t i, uint32_t *id
     }
 }
 
+const char *iq__engine_ends(const struct iq_engine *e, const struct iq_request *r, uint32_t token, uint32_t n)
+{
+    if (r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, token)) return "stop";
+    return n >= r->max_tokens ? "length" : NULL;
+}
+
 /* The i-th predicting row's token joins its request. */
 static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
 {
@@ -165,11 +171,8 @@ static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
         seat->ids[seat->n_ids++] = f->got.token[i];
         e->stats.generated++;
     }
-    bool stop = r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, f->got.token[i]);
-    if (stop)
-        finish(e, seat, "stop");
-    else if (seat->n_ids - r->n_prompt >= r->max_tokens)
-        finish(e, seat, "length");
+    const char *end = iq__engine_ends(e, r, f->got.token[i], seat->n_ids - r->n_prompt);
+    if (end) finish(e, seat, end);
 }
 
 static void score(struct iq_engine *e, const struct iq_batch *b)

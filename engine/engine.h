@@ -37,6 +37,7 @@ struct iq_engine_config {
     /* Tensor-core products that every matmul uses ("sm90", "sm90-f16" ...); NULL: the golden ones, contract `ieee`. */
     const char *products;
     enum iq_level level; /* what is digested; the sink decides what is kept */
+    bool unseen;         /* triggers read `tracing` false whatever the level: a harness looks on */
     bool untraced;       /* nothing is digested at all: outputs have no chain (benchmarks) */
     uint32_t top; /* candidates that the top-k op returns, at least IQ_TOP: one number for the whole run */
     /* Recorded steps to follow, or NULL: [[[request, tokens], ...], ...]. 0 tokens: it was preempted for want of room

@@ -45,5 +45,7 @@ struct iq_row iq__engine_row(const struct iq_seat *, uint32_t pos, uint32_t cell
 void iq__engine_neighbours(struct iq_engine *, uint32_t rows);
 /* When the first request of each seat's session arrives. IQ_MEMORY. */
 int iq__engine_sessions(struct iq_engine *, struct iq_err *err);
+/* Whether a token, chosen as the n-th of its request, ends it: "stop", "length", or NULL. */
+const char *iq__engine_ends(const struct iq_engine *, const struct iq_request *, uint32_t token, uint32_t n);
 
 #endif

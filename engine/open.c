@@ -153,6 +153,7 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     e->forward.model = e->cuda ? &e->upload.model : e->model;
     e->forward.padded = e->config.captured;
     e->forward.graphs = e->cuda && e->config.level != IQ_LEVEL_TENSORS;
+    e->forward.traced = e->config.level >= IQ_LEVEL_OPS;
     e->forward.graph = &e->graph;
     e->forward.slots = e->slots;
     e->forward.kv = &e->kv;

@@ -25,7 +25,7 @@ void iq__engine_describe(struct iq_engine *e)
     s->expert_parallel = e->model->expert_parallel;
     s->act = e->config.act;
     s->products = products_of(e->config.products);
-    s->tracing = e->config.level >= IQ_LEVEL_OPS;
+    s->tracing = e->config.level >= IQ_LEVEL_OPS && !e->config.unseen;
     s->start_s = e->config.start_s;
     s->kv_blocks = e->kv.blocks;
     s->max_batch = e->config.batch;

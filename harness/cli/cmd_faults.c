@@ -2,6 +2,7 @@
 #include "harness/cli/commands.h"
 
 #include "faults/trigger.h"
+#include "harness/cli/run_common.h"
 #include "harness/plan/variants.h"
 #include "kernels/base/json.h"
 
@@ -48,7 +49,9 @@ static int list(struct iq_call *call, struct iq_err *err)
     struct iq_jw w = IQ_JW(&text);
     const struct iq_variant *v;
     bool json = iq_arg_on(call, "json");
-    IQ_TRY(iq_variants_register(err));
+    struct iq_user_use named[IQ_USER_FILES];
+    size_t n;
+    IQ_TRY(iq_run_kernels(call, named, &n, err));
     if (json) iq_jw_begin(&w, '[');
     for (size_t at = 0; (v = next(&at));) {
         if (!json) {
@@ -110,7 +113,9 @@ static void show_text(const struct iq_variant *v, struct iq_buf *b)
     iq_buf_printf(b, "params   %s\n", v->params && v->params->name ? "(default, range)" : "none");
     for (const struct iq_param *p = v->params; p && p->name; p++)
         iq_buf_printf(b, "  %-10s %.10g, %.10g to %.10g: %s\n", p->name, p->def, p->lo, p->hi, p->help);
-    iq_buf_printf(b, "example  {\"faults\": [{\"op\": \"%s\", \"variant\": \"%s\"", first, v->name);
+    iq_buf_printf(b, "example  {");
+    if (iq_user_file_of(v)) iq_buf_printf(b, "\"libraries\": [\"%s\"], ", iq_user_file_of(v));
+    iq_buf_printf(b, "\"faults\": [{\"op\": \"%s\", \"variant\": \"%s\"", first, v->name);
     for (const struct iq_param *p = v->params; p && p->name; p++)
         iq_buf_printf(b, "%s\"%s\": %.9g%s", p == v->params ? ", \"params\": {" : ", ", p->name, p->def,
                       p[1].name ? "" : "}");
@@ -123,8 +128,9 @@ static int show(struct iq_call *call, struct iq_err *err)
     const char *known[LISTED + 1];
     struct iq_buf text = IQ_BUF(1 << 20);
     const struct iq_variant *v;
-    size_t n = 0;
-    IQ_TRY(iq_variants_register(err));
+    struct iq_user_use named[IQ_USER_FILES];
+    size_t n = 0, libraries;
+    IQ_TRY(iq_run_kernels(call, named, &libraries, err));
     for (size_t at = 0; n < LISTED && (v = next(&at)) && strcmp(v->name, call->operands[0]);)
         known[n++] = v->name;
     known[n] = NULL;
@@ -291,6 +297,7 @@ static int fields(struct iq_call *call, struct iq_err *err)
 /* ---- commands ---- */
 
 static const struct iq_flag flags[] = {IQ_FLAG_JSON, {0}};
+static const struct iq_flag kernel_flags[] = {IQ_KERNELS_FLAG, IQ_FLAG_JSON, {0}};
 
 const struct iq_command iq_cmd_faults_list = {
     .name = "faults list",
@@ -310,9 +317,17 @@ const struct iq_command iq_cmd_faults_list = {
         "options of "
         "`run`,\n"
         "spelled with _ for -.\n"
-        "The variant \"reference\" of every kind is correct: as the last fault it is a workaround.\n",
-    .examples = "inquest faults list\ninquest faults list --json\n",
-    .flags = flags,
+        "The variant \"reference\" of every kind is correct: as the last fault it is a workaround.\n"
+        "\n"
+        "Your own kernels are variants, too: \"libraries\" of the plan names shared libraries (relative to "
+        "the plan), built "
+        "against\n"
+        "inquest/kernel.h, or programs: [\"./mine.so\", {\"process\": [\"python3\", \"mine.py\"], "
+        "\"timeout_s\": 10, "
+        "\"memory_mb\": 2048}].\n"
+        "They run in processes of their own; see `inquest run --help`.\n",
+    .examples = "inquest faults list\ninquest faults list --json\ninquest faults list --kernels ./mine.so\n",
+    .flags = kernel_flags,
     .run = list,
 };
 
@@ -322,8 +337,8 @@ const struct iq_command iq_cmd_faults_show = {
     .operands = "VARIANT",
     .operands_min = 1,
     .operands_max = 1,
-    .examples = "inquest faults show k_tail\n",
-    .flags = flags,
+    .examples = "inquest faults show k_tail\ninquest faults show my_norm --kernels ./mine.so\n",
+    .flags = kernel_flags,
     .words = words,
     .run = show,
 };

@@ -2,6 +2,7 @@
 #include "kernels/base/grow.h"
 
 #include <errno.h>
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,9 @@ enum { PROMPTS_MAX = 1 << 20, PROMPT_NOW = 1767225600 /* 2026-01-01, for templat
 /* 1e-6, less what its float loses in the nine digits of a record (9.99999997e-07), which must be read again. */
 #define LEAST_TOP_P 9.9999999e-7
 
-static const char *const fields[] = {"id",      "messages",    "prompt",      "ids",    "max_tokens",
-                                     "seed",    "temperature", "top_k",       "top_p",  "min_p",
-                                     "session", "arrive_ms",   "ignore_stop", "expect", NULL};
+static const char *const fields[] = {"id",          "messages", "prompt", "ids",   "max_tokens", "seed",
+                                     "temperature", "top_k",    "top_p",  "min_p", "session",    "arrive_ms",
+                                     "ignore_stop", "expect",   "tie",    NULL};
 
 static int add(struct iq_prompts *p, struct iq_prompt **out, struct iq_err *err)
 {
@@ -111,7 +112,7 @@ static int check_messages(const cJSON *messages, const char *where, struct iq_er
     return IQ_OK;
 }
 
-static int read_ids(const cJSON *ids, const char *where, struct iq_prompt *p, struct iq_err *err)
+static int read_ids(const cJSON *ids, const char *where, struct iq_ids *out, struct iq_err *err)
 {
     const cJSON *item;
     if (!cJSON_IsArray(ids) || !ids->child)
@@ -120,8 +121,38 @@ static int read_ids(const cJSON *ids, const char *where, struct iq_prompt *p, st
     {
         uint64_t id;
         IQ_TRY(iq_json_item_u64(item, 0, UINT32_MAX - 1, where, &id, err));
-        IQ_TRY(iq_ids_put(&p->ids, (uint32_t)id, err));
+        IQ_TRY(iq_ids_put(out, (uint32_t)id, err));
     }
+    return IQ_OK;
+}
+
+static int read_tie(const cJSON *tie, const char *line, uint32_t max_tokens, struct iq_prompt_tie *out,
+                    struct iq_err *err)
+{
+    static const char *const known[] = {"model", "token", "rival", "margin", "ids", NULL};
+    char where[560];
+    const char *model;
+    uint64_t token, rival;
+    double margin = -1;
+    snprintf(where, sizeof where, "%s: tie", line);
+    IQ_TRY(iq_json_known(tie, known, where, err));
+    IQ_TRY(iq_json_str(tie, "model", where, &model, err));
+    IQ_TRY(iq_json_u64(tie, "token", 0, UINT32_MAX - 1, where, &token, err));
+    IQ_TRY(iq_json_u64(tie, "rival", 0, UINT32_MAX - 1, where, &rival, err));
+    IQ_TRY(iq_json_f64_opt(tie, "margin", 0, FLT_MAX, where, &margin, err));
+    IQ_TRY(read_ids(cJSON_GetObjectItemCaseSensitive(tie, "ids"), where, &out->ids, err));
+    if (margin < 0) return iq_fail(err, IQ_FORMAT, "%s: \"margin\" is missing", where);
+    if (strlen(model) != IQ_SHA256_HEX - 1)
+        return iq_fail(err, IQ_FORMAT, "%s: model: found %zu characters, expected a SHA-256 of %d", where,
+                       strlen(model), IQ_SHA256_HEX - 1);
+    if (token + 1 != out->ids.n || out->ids.n != max_tokens)
+        return iq_fail(
+            err, IQ_FORMAT,
+            "%s: found token %llu, %zu ids and max_tokens %u; expected an answer that ends with the tie",
+            where, (unsigned long long)token, out->ids.n, max_tokens);
+    memcpy(out->model, model, sizeof out->model);
+    out->rival = (uint32_t)rival;
+    out->margin = (float)margin;
     return IQ_OK;
 }
 
@@ -145,9 +176,11 @@ static int read_line(cJSON *line, const char *where, const struct iq_prompt_defa
         IQ_TRY(check_messages(messages, where, err));
         p->messages = cJSON_DetachItemFromObjectCaseSensitive(line, "messages");
     }
-    if (ids) IQ_TRY(read_ids(ids, where, p, err));
+    const cJSON *tie = cJSON_GetObjectItemCaseSensitive(line, "tie");
+    if (ids) IQ_TRY(read_ids(ids, where, &p->ids, err));
     IQ_TRY(copy(text, &p->text, err));
     IQ_TRY(read_params(line, where, d, p, err));
+    if (tie) IQ_TRY(read_tie(tie, where, p->request.max_tokens, &p->tie, err));
     return write_params(p, err);
 }
 
@@ -316,6 +349,7 @@ void iq_prompts_free(struct iq_prompts *all)
         free(p->expect);
         cJSON_Delete(p->messages);
         iq_ids_free(&p->ids);
+        iq_ids_free(&p->tie.ids);
     }
     free(all->prompt);
     free(all->request);

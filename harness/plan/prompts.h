@@ -3,6 +3,7 @@
  * A line is {"id": "q1", "messages": [{"role": "user", "content": "..."}]}, or "prompt" (raw text: no template), or
  * "ids" (token ids), with optional max_tokens, seed, temperature, top_k, top_p, min_p, session, arrive_ms, ignore_stop
  * and expect (the exact answer). Unknown fields are errors. Ids are unique.
+ * Near ties (harness/canary/ties.h) have "tie" too: what golden does with this model. It changes nothing of a run.
  * Life cycle: read the lines, then tokenise with a model. Ownership: iq_prompts_free frees all; requests borrow from it.
  */
 #ifndef IQ_HARNESS_PROMPTS_H
@@ -19,6 +20,14 @@ struct iq_prompt_defaults {
     bool score; /* score prompts instead of generating */
 };
 
+/* Where golden's two best tokens are nearly equal. */
+struct iq_prompt_tie {
+    struct iq_ids ids; /* golden's answer up to the tie, its token included; none: the prompt has no tie */
+    uint32_t rival;    /* the token that it would be instead */
+    float margin;      /* its logit is so much less */
+    char model[IQ_SHA256_HEX]; /* whose tie it is */
+};
+
 struct iq_prompt {
     char *id, *params; /* params: canonical JSON of what follows */
     cJSON *messages;   /* or NULL */
@@ -26,6 +35,7 @@ struct iq_prompt {
     struct iq_ids ids; /* token ids: given, or after tokenising */
     struct iq_request request;
     char *expect; /* or NULL */
+    struct iq_prompt_tie tie;
 };
 
 struct iq_prompts {

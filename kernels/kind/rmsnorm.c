@@ -1,8 +1,10 @@
-/* The kind rmsnorm: what taps, firing logs and triggers see of it. */
+/* The kind rmsnorm: what taps, firing logs and triggers see of it, and its invariant. */
 #include "kernels/ops/rmsnorm.h"
 #include "kernels/kind/rows.h"
 #include "kernels/kind/values.h"
 #include "kernels/op.h"
+
+#include <math.h>
 
 static uint32_t rows(const void *args) { return ((const struct iq_rmsnorm *)args)->rows; }
 
@@ -53,6 +55,34 @@ static const struct iq_value values[] = {
     {0},
 };
 
+/* Each element is its input over the root of its own row's mean square, to six bits: no rounding, no approximate root and
+ * no order of the sum is further off. Rows that hold what is not finite are not judged. */
+static int check_group(const struct iq_rmsnorm *a, uint32_t r, uint32_t g, struct iq_err *err)
+{
+    const float *x = a->x + r * a->ldx + (size_t)g * a->n, *y = a->y + r * a->ldy + (size_t)g * a->n;
+    double sum = 0;
+    for (uint32_t i = 0; i < a->n; i++) sum += (double)x[i] * (double)x[i];
+    double root = sqrt(sum / a->n + (double)a->eps);
+    for (uint32_t i = 0; i < a->n && root < 0x1p63 && root > 0x1p-60; i++) {
+        double want = (double)x[i] / root * (double)a->weight[i];
+        if (!(fabs(want) < 60000)) continue; /* float16 may overflow */
+        if (!(fabs((double)y[i] - want) <= fabs(want) * 0x1p-6 + 0x1p-24))
+            return iq_fail(
+                err, IQ_MISMATCH,
+                "row %u element %u: found %.9g, expected about %.9g: the row's own mean square is %.9g", r,
+                g * a->n + i, (double)y[i], want, sum / a->n);
+    }
+    return IQ_OK;
+}
+
+static int check(const void *args, struct iq_err *err)
+{
+    const struct iq_rmsnorm *a = args;
+    for (uint32_t r = 0; r < a->rows; r++)
+        for (uint32_t g = 0; g < a->groups; g++) IQ_TRY(check_group(a, r, g, err));
+    return IQ_OK;
+}
+
 const struct iq_kind iq__kind_rmsnorm = {.name = "rmsnorm",
                                          .args_size = sizeof(struct iq_rmsnorm),
                                          .rows = rows,
@@ -63,4 +93,5 @@ const struct iq_kind iq__kind_rmsnorm = {.name = "rmsnorm",
                                          .elem = sizeof(float),
                                          .fields = fields,
                                          .field = field,
-                                         .values = values};
+                                         .values = values,
+                                         .check = check};
