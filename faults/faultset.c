@@ -12,8 +12,8 @@ struct iq_faultset {
     uint64_t *key;               /* (n) of the fault's draws */
     uint16_t (*by_op)[IQ_PICKS]; /* (IQ_ALL_OPS) faults that may strike the op, in plan order */
     uint8_t per_op[IQ_ALL_OPS];
-    uint64_t *mask;          /* (IQ_PICKS, words) */
-    struct iq_tally **tally; /* (n) of those that have not struck; NULL: it has */
+    uint64_t *mask;               /* (IQ_PICKS, words) */
+    struct iq_when_tally **tally; /* (n) of those that have not struck; NULL: it has */
     size_t words;
 };
 
@@ -89,9 +89,9 @@ int iq_faultset_open(const struct iq_fault *faults, size_t n, uint64_t seed, str
     s->n = n;
     s->key = calloc(n + 1, sizeof *s->key);
     s->by_op = calloc(IQ_ALL_OPS, sizeof *s->by_op);
-    s->tally = calloc(n + 1, sizeof(struct iq_tally *));
+    s->tally = calloc(n + 1, sizeof(struct iq_when_tally *));
     bool room = s->key && s->by_op && s->tally;
-    for (size_t i = 0; room && i < n; i++) room = (s->tally[i] = iq_tally_open(faults[i].when)) != NULL;
+    for (size_t i = 0; room && i < n; i++) room = (s->tally[i] = iq_when_tally_open(faults[i].when)) != NULL;
     if (!room) {
         iq_faultset_close(s);
         return iq_fail(err, IQ_MEMORY, "no memory for %zu faults", n);
@@ -175,7 +175,7 @@ bool iq_faultset_drawn(const struct iq_faultset *s, size_t fault, const struct i
 void iq_faultset_slept(const struct iq_faultset *s, size_t fault, struct iq_buf *b)
 {
     const struct iq_fault *f = &s->fault[fault];
-    const struct iq_tally *t = s->tally[fault];
+    const struct iq_when_tally *t = s->tally[fault];
     if (!t || !f->rate) return;
     if (!t->calls) {
         iq_buf_printf(b, "there was no call of its op");
