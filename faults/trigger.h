@@ -78,13 +78,14 @@ const char *iq_trigger_reads(const struct iq_when *);
 
 /* Of the calls that asked: in how many it held, and in how many each of its tests did (for some row, where it chooses
  * rows). For a trigger that never holds: which test is to blame. */
-struct iq_tally {
+struct iq_when_tally {
     uint64_t calls, met, held[];
 };
-struct iq_tally *iq_tally_open(const struct iq_when *); /* NULL: no memory; free() */
-void iq_trigger_tally(const struct iq_when *, const struct iq_site *, const void *args, struct iq_tally *);
+struct iq_when_tally *iq_when_tally_open(const struct iq_when *); /* NULL: no memory; free() */
+void iq_trigger_tally(const struct iq_when *, const struct iq_site *, const void *args,
+                      struct iq_when_tally *);
 /* "of 96 calls, tokens mod 2 is 1 in 48 and context is at least 301 in none, never all at once". */
-void iq_trigger_say_tally(const struct iq_when *, const struct iq_tally *, struct iq_buf *);
+void iq_trigger_say_tally(const struct iq_when *, const struct iq_when_tally *, struct iq_buf *);
 
 /* Appends a sentence ("when batch is 3 or 7, and tracing is false", "always"). Check buf->failed. */
 void iq_trigger_explain(const struct iq_when *, struct iq_buf *);

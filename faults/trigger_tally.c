@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-struct iq_tally *iq_tally_open(const struct iq_when *t)
+struct iq_when_tally *iq_when_tally_open(const struct iq_when *t)
 {
-    return calloc(1, sizeof(struct iq_tally) + t->n * sizeof(uint64_t));
+    return calloc(1, sizeof(struct iq_when_tally) + t->n * sizeof(uint64_t));
 }
 
 static bool some_row(const struct iq_when *t, const struct iq__test *c, const struct iq_site *site,
@@ -19,7 +19,7 @@ static bool some_row(const struct iq_when *t, const struct iq__test *c, const st
 
 /* An op's numbers are read only where all that goes before holds, as a call itself would read them. */
 void iq_trigger_tally(const struct iq_when *t, const struct iq_site *site, const void *args,
-                      struct iq_tally *out)
+                      struct iq_when_tally *out)
 {
     bool all = true;
     out->calls++;
@@ -38,7 +38,7 @@ void iq_trigger_tally(const struct iq_when *t, const struct iq_site *site, const
         }
 }
 
-void iq_trigger_say_tally(const struct iq_when *t, const struct iq_tally *tally, struct iq_buf *b)
+void iq_trigger_say_tally(const struct iq_when *t, const struct iq_when_tally *tally, struct iq_buf *b)
 {
     if (tally->met) {
         iq_buf_printf(b, "it held in %" PRIu64 " of %" PRIu64 " calls", tally->met, tally->calls);

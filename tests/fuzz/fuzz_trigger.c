@@ -34,7 +34,7 @@ static void reason(const struct iq_when *when)
         iq_buf_free(&why);
         why = IQ_BUF(1 << 26);
     }
-    struct iq_tally *tally = iq_tally_open(when);
+    struct iq_when_tally *tally = iq_when_tally_open(when);
     iq_trigger_say_tally(when, tally, &why);
     iq_buf_free(&why);
     free(tally);
