@@ -79,21 +79,21 @@ static const struct iq_flag flags[] = {
      .type = IQ_FLAG_FLOAT,
      .meta = "M",
      .help = "best minus second best logit, at most",
-     .fallback = "1e-5",
+     .fallback = "1e-4",
      .lo = 0,
      .hi = 1},
     {.name = "candidates",
      .type = IQ_FLAG_INT,
      .meta = "N",
      .help = "prompts to begin with",
-     .fallback = "2048",
+     .fallback = "512",
      .lo = 1,
      .hi = 1 << 24},
     {.name = "rounds",
      .type = IQ_FLAG_INT,
      .meta = "N",
      .help = "most rounds of narrowing; 0: take the candidates' ties as they are",
-     .fallback = "32",
+     .fallback = "16",
      .lo = 0,
      .hi = 65535},
     {.name = "max-tokens",
@@ -133,13 +133,15 @@ const struct iq_command iq_cmd_canary_search = {
              "rounded\n"
              "otherwise. Candidates are drawn where a model is not sure:\n" IQ_CANARY_ODD_MAP(
                  KIND) "\n"
-                       "They are run golden, and cut where the two best logits are closest: at the first "
-                       "token of an answer, or at a "
-                       "later one\n"
-                       "whose forerunners are decided clearly. Then tokens of the prompt are changed, one at "
-                       "a time, until the margin "
-                       "is small\n"
-                       "enough. All kinds and both places get as many, as far as they have any.\n"
+                       "They stand behind whole questions with answers, are run golden, and are cut where "
+                       "the two best logits are "
+                       "closest: at the\n"
+                       "first token of an answer, or at a later one whose forerunners are decided clearly. "
+                       "Then tokens of those questions "
+                       "are changed,\n"
+                       "which moves the margin a little, until it is small enough. All kinds and both places "
+                       "get as many, as far as they "
+                       "have any.\n"
                        "\n"
                        "Each line has id (kind, 0 for a first token or 1 for a later one, number of the "
                        "candidate), prompt or ids, "
@@ -156,6 +158,7 @@ const struct iq_command iq_cmd_canary_search = {
                        "--device.\n",
     .examples =
         "inquest canary search M.gguf > ties.jsonl\n"
+        "inquest canary search canary --max-margin 1e-5 --rounds 32 > ties.jsonl\n"
         "inquest canary search M.gguf --count 8 --candidates 256 --max-margin 1e-3 --seed 7 > ties.jsonl\n"
         "inquest model eval M.gguf --prompts ties.jsonl --dtype bf16\n",
     .statuses = "  3  fewer were found than --count asks for; those are printed\n",
