@@ -363,8 +363,7 @@ static int gather(struct search *s, struct iq_ties *out, struct iq_err *err)
         l->n = 0;
     }
     qsort(out->tie, out->n, sizeof *out->tie, by_margin);
-    while (out->n > s->spec->count || (out->n && !(out->tie[out->n - 1].margin <= s->spec->max_margin)))
-        free(out->tie[--out->n].ids);
+    while (out->n > s->spec->count) free(out->tie[--out->n].ids);
     qsort(out->tie, out->n, sizeof *out->tie, by_place);
     return IQ_OK;
 }

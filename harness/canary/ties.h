@@ -20,7 +20,7 @@
 struct iq_tie_search {
     uint32_t count, candidates, rounds, max_tokens; /* max_tokens: of an answer, the tie's included */
     uint64_t seed;
-    float max_margin; /* narrowed until it is at most this; what stays above is not kept */
+    float max_margin; /* narrowed until as many as are wanted are at most this wide */
 };
 
 struct iq_tie {
