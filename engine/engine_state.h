@@ -25,6 +25,7 @@ struct iq_engine {
     struct iq_engine_stats stats;
     struct iq_digest root; /* of the prefix cache: model, contract, position settings */
     struct iq_step step;   /* of the step under way */
+    uint64_t ended_us;     /* when the one before it ended */
     /* (rows of a step) */
     struct iq_row *row;
     struct iq_seq *seq;
@@ -36,7 +37,15 @@ struct iq_engine {
 /* The scheduler's call when a request joins the batch: finds its prefix through the prefix op. ctx: the engine. */
 int iq__engine_admit(void *ctx, struct iq_seat *, struct iq_err *);
 
-/* The captured size that a batch is padded to: 1, 2, 4, 8, then every 8. */
-uint32_t iq__engine_captured(uint32_t batch);
+/* What triggers see of the engine: what does not change while it is open; and its state now. */
+void iq__engine_describe(struct iq_engine *);
+void iq__engine_note(struct iq_engine *);
+/* A row of a request, at a position; and, of all rows of a step, what they have of their neighbours. */
+struct iq_row iq__engine_row(const struct iq_seat *, uint32_t pos, uint32_t cell);
+void iq__engine_neighbours(struct iq_engine *, uint32_t rows);
+/* When the first request of each seat's session arrives. IQ_MEMORY. */
+int iq__engine_sessions(struct iq_engine *, struct iq_err *err);
+/* Whether a token, chosen as the n-th of its request, ends it: "stop", "length", or NULL. */
+const char *iq__engine_ends(const struct iq_engine *, const struct iq_request *, uint32_t token, uint32_t n);
 
 #endif

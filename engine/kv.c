@@ -22,12 +22,12 @@ static int open_map(struct iq_kv *kv, struct iq_err *err)
                    kv->blocks, kv->map_bytes >> 20);
 }
 
-int iq_kv_open(uint32_t blocks, uint32_t layers, uint32_t kv_heads, uint32_t head_dim, uint32_t nodes,
-               struct iq_cuda *cuda, struct iq_kv *kv, struct iq_err *err)
+int iq_kv_open(uint32_t blocks, uint32_t spare, uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
+               uint32_t nodes, struct iq_cuda *cuda, struct iq_kv *kv, struct iq_err *err)
 {
     *kv = (struct iq_kv){.blocks = blocks, .layers = layers, .nodes = nodes, .capacity = 64, .cuda = cuda};
     size_t per_block = (size_t)kv_heads * head_dim * IQ_KV_BLOCK * sizeof(float), side;
-    if (!blocks || __builtin_mul_overflow(per_block, blocks, &side) ||
+    if (!blocks || __builtin_mul_overflow(per_block, (size_t)blocks + spare, &side) ||
         __builtin_mul_overflow(side, 2 * (size_t)layers, &kv->map_bytes))
         return iq_fail(err, IQ_LIMIT, "KV cache: %u blocks of %u positions can't be addressed", blocks,
                        IQ_KV_BLOCK);

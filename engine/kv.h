@@ -30,8 +30,9 @@ struct iq_kv {
     struct iq_cuda *cuda; /* borrowed; NULL: the cache is the host's */
 };
 
-int iq_kv_open(uint32_t blocks, uint32_t layers, uint32_t kv_heads, uint32_t head_dim, uint32_t nodes,
-               struct iq_cuda *, struct iq_kv *, struct iq_err *);
+/* `spare`: blocks behind the pool's, with memory and nothing else: whoever asks for them keeps the books. */
+int iq_kv_open(uint32_t blocks, uint32_t spare, uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
+               uint32_t nodes, struct iq_cuda *, struct iq_kv *, struct iq_err *);
 void iq_kv_close(struct iq_kv *);
 /* Blocks that could be had now: free or evictable. */
 uint32_t iq_kv_available(const struct iq_kv *);

@@ -58,7 +58,8 @@ static int survey(struct iq_engine *e, uint32_t *blocks, struct iq_err *err)
     uint32_t rows = e->config.chunk ? e->config.chunk : longest_prompt;
     if (rows < BUDGET) rows = BUDGET;
     if (rows < e->config.batch) rows = e->config.batch;
-    uint32_t padded = e->config.captured ? iq__engine_captured(e->config.batch) : e->config.batch;
+    uint32_t padded = e->config.captured ? iq_engine_captured(e->config.batch) : e->config.batch;
+    if (padded < e->config.riders) padded = e->config.riders;
     e->schedule.budget = rows;
     e->forward.max_rows = rows > padded ? rows : padded;
     e->forward.max_predicts = scored ? e->config.batch * SCORE_ROWS : padded;
@@ -148,11 +149,13 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     IQ_TRY(iq_slots_open(c->layers, tp > experts ? tp : experts, &e->slots, err));
     IQ_TRY(set_golden(e, err));
     IQ_TRY(iq_graph_open(e->model, e->config.level, e->slots, &e->graph, err));
-    IQ_TRY(iq_kv_open(blocks, c->layers, c->kv_heads, c->head_dim, e->config.untraced ? 0 : e->graph.kepts,
-                      e->cuda, &e->kv, err));
+    uint32_t spare = e->config.riders * ((e->forward.max_context + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK);
+    IQ_TRY(iq_kv_open(blocks, spare, c->layers, c->kv_heads, c->head_dim,
+                      e->config.untraced ? 0 : e->graph.kepts, e->cuda, &e->kv, err));
     e->forward.model = e->cuda ? &e->upload.model : e->model;
     e->forward.padded = e->config.captured;
     e->forward.graphs = e->cuda && e->config.level != IQ_LEVEL_TENSORS;
+    e->forward.traced = e->config.level >= IQ_LEVEL_OPS;
     e->forward.graph = &e->graph;
     e->forward.slots = e->slots;
     e->forward.kv = &e->kv;
@@ -167,7 +170,7 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     IQ_TRY(open_seats(e, err));
     uint32_t rows = e->forward.max_rows;
     e->row = calloc(rows, sizeof *e->row);
-    e->seq = calloc(e->config.batch, sizeof *e->seq);
+    e->seq = calloc(e->forward.max_seqs, sizeof *e->seq);
     e->of_row = calloc(rows, sizeof(struct iq_seat *));
     e->ids = calloc(rows, sizeof *e->ids);
     e->predict = calloc(rows, sizeof *e->predict);
@@ -182,6 +185,8 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
         IQ_TRY(iq_recorder_open(&e->recorder, rows, err));
         iq_slots_tap(e->slots, &e->recorder.tap);
     }
+    iq__engine_describe(e);
+    IQ_TRY(iq__engine_sessions(e, err));
     struct iq_digest root[2] = {e->model->packed_digest, iq_engine_contract(e)};
     e->root = iq_digest_list(root, 2);
     return IQ_OK;

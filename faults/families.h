@@ -15,6 +15,14 @@ extern const struct iq_variant iq__k1_coarse_bin, iq__k2_shard_merge, iq__k3_thr
     iq__k10_foreign_block, iq__k15_reduction_order, iq__k15_ring, iq__k15_backwards, iq__k15_unfused,
     iq__k15_reseed, iq__k16_stale_reduce, iq__k17_low_precision, iq__k17_bf16_state, iq__k17_bf16_operands,
     iq__k18_k_tail;
+extern const struct iq_variant iq__k1_bucket_overflow, iq__k1_cleared_histogram, iq__k1_index_bias,
+    iq__k1_expert_bias, iq__k4_row_wrap, iq__k4_norm_wrap, iq__k4_input_wrap, iq__k4_kv_wrap,
+    iq__k7_split_combine, iq__k14_first_of_block, iq__k14_shared_counts, iq__k14_half_candidates,
+    iq__k14_uneven_ranks, iq__k18_batch_stride, iq__k19_matmul, iq__k19_add, iq__k19_rmsnorm,
+    iq__k19_attention, iq__k19_kv_write, iq__k19_all_reduce, iq__k28_matmul, iq__k28_rmsnorm,
+    iq__k28_attention, iq__k28_add, iq__k28_all_reduce, iq__k28_swiglu, iq__k28_temper, iq__k8_shared_scale,
+    iq__k8_null_block, iq__k9_frozen_input, iq__k9_warmup_skipped, iq__k11_kv_fp8, iq__k11_kv_scale_lost,
+    iq__k12_unwritten_tail, iq__k15_norm_block, iq__k15_tile_by_tokens, iq__k15_split_by_batch;
 /* Apart, in iq_faults_nccl: it stands on kernels/nccl. Not in the table above. */
 extern const struct iq_variant iq__k16_nccl_stale;
 

@@ -27,6 +27,17 @@ struct iq_run {
 
 enum { IQ_RUNS = 2 };
 
+enum iq_value_type { IQ_VALUE_COUNT, IQ_VALUE_NUMBER, IQ_VALUE_FLAG };
+
+/* What a trigger can ask of the numbers that an op is given. */
+struct iq_value {
+    const char *name, *help;
+    enum iq_value_type type;
+    bool call;  /* one for the whole call, row 0 asked; otherwise one a row */
+    bool reads; /* an operand's elements, which the host can't on a device */
+    double (*of)(const struct iq_site *, const void *args, uint32_t r); /* NaN: there is none here */
+};
+
 struct iq_kind {
     const char *name;
     size_t args_size;
@@ -46,6 +57,7 @@ struct iq_kind {
     /* Generic fields for triggers: operand dims and the like, by name. */
     const char *const *fields; /* NULL-terminated, or NULL */
     uint64_t (*field)(const void *args, unsigned index);
+    const struct iq_value *values; /* name NULL ends; or NULL */
     /* The op's invariant (argmax in top-k ...) on finished outputs; NULL if it has none. IQ_MISMATCH: it is broken. */
     int (*check)(const void *args, struct iq_err *);
 };
@@ -56,7 +68,11 @@ enum {
     IQ_V_BENIGN = 4,        /* another order or tile: other bits, no wrong result */
     IQ_V_FAULTY = 8,        /* wrong on purpose */
     IQ_V_COUPLES_ROWS = 16, /* a row's result may depend on other rows: refused in golden */
-    IQ_V_HARDWARE = 32      /* stands on a library of the GPU's maker: a plan can't arm it on the shim */
+    IQ_V_HARDWARE = 32,     /* stands on a library of the GPU's maker: a plan can't arm it on the shim */
+    /* What it makes of a row follows from that row and its own sequence: not from its neighbours, nor from where blocks lie
+     * or what else is in memory. Such faults may ride beside others (dispatch.h). */
+    IQ_V_ROW_LOCAL = 64,
+    IQ_V_COUNTS_ROWS = 128 /* ... but which row it strikes depends on how many the call has */
 };
 
 struct iq_param {

@@ -3,6 +3,7 @@
 #define IQ_HARNESS_RUN_COMMON_H
 
 #include "golden/store.h"
+#include "harness/kernel/user.h"
 #include "harness/plan/prompts.h"
 #include "harness/plan/settings.h"
 
@@ -11,6 +12,12 @@
         .name = "model", .type = IQ_FLAG_STRING, .meta = "FILE",                                             \
         .help = "a .gguf file, a Hugging Face folder, or a name that `model fetch` knows",                   \
         .fallback = "canary"                                                                                 \
+    }
+
+#define IQ_KERNELS_FLAG                                                                                      \
+    {                                                                                                        \
+        .name = "kernels", .type = IQ_FLAG_LIST, .meta = "FILE",                                             \
+        .help = "a shared library of your own kernels (inquest/kernel.h), as more variants; may be repeated" \
     }
 
 #define IQ_PROMPT_FLAGS                                                                                      \
@@ -65,6 +72,10 @@
 
 /* The prompts that the flags name; IQ_USAGE when there are none, or both kinds. */
 int iq_run_prompts(const struct iq_call *, struct iq_prompts *, struct iq_err *err);
+/* The libraries that --kernels names; their variants are registered. */
+enum { IQ_USER_FILES = 16 };
+int iq_run_kernels(const struct iq_call *, struct iq_user_use out[IQ_USER_FILES], size_t *n,
+                   struct iq_err *err);
 /* --trajectory FILE, or NULL; the caller frees it. */
 int iq_run_trajectory(const struct iq_call *, cJSON **out, struct iq_err *err);
 

@@ -62,8 +62,8 @@ int iq_armed_parse(const char *text, const char *where, struct iq_armed *a, stru
 void iq_armed_close(struct iq_armed *a)
 {
     iq_faultset_close(a->set);
+    iq_fired_free(a->fired, a->plan.n);
     iq_plan_free(&a->plan);
-    free(a->fired);
     *a = (struct iq_armed){0};
 }
 
