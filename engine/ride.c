@@ -197,7 +197,7 @@ static void seat_rider(struct iq_ride *ride, struct iq_batch *b, uint32_t k, uin
     ride->enter[k] = (struct iq_entry){r->start};
     for (uint32_t t = 0; t < r->rows; t++, b->rows++) {
         struct iq_digest *cells = e->recorder.tap.cells + (size_t)b->rows * nodes;
-        e->row[b->rows] = iq__engine_row(&r->seat, pos + t, b->rows);
+        e->row[b->rows] = iq_seat_row(&r->seat, pos + t, b->rows);
         e->row[b->rows].after = r->seat.n_ids;
         e->row[b->rows].others.top_p = 1; /* there are none */
         e->ids[b->rows] = r->seat.ids[pos + t];

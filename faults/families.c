@@ -15,6 +15,17 @@ static const struct iq_variant *const all[] = {
     &iq__k17_bf16_state,
     &iq__k17_bf16_operands,
     &iq__k18_k_tail,
+    /* in the engine's decisions */
+    &iq__k12_no_wait,
+    &iq__k13_misrouted,
+    &iq__k13_one_set,
+    &iq__k15_unfair,
+    &iq__k21_misassembled,
+    &iq__k24_shared_identity,
+    &iq__k25_held_block,
+    &iq__k25_evicts_held,
+    &iq__k25_frees_cached,
+    &iq__k25_partial_move,
     /* in the kernels */
     &iq__k1_bucket_overflow,
     &iq__k1_cleared_histogram,

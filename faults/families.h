@@ -23,6 +23,9 @@ extern const struct iq_variant iq__k1_bucket_overflow, iq__k1_cleared_histogram,
     iq__k28_attention, iq__k28_add, iq__k28_all_reduce, iq__k28_swiglu, iq__k28_temper, iq__k8_shared_scale,
     iq__k8_null_block, iq__k9_frozen_input, iq__k9_warmup_skipped, iq__k11_kv_fp8, iq__k11_kv_scale_lost,
     iq__k12_unwritten_tail, iq__k15_norm_block, iq__k15_tile_by_tokens, iq__k15_split_by_batch;
+extern const struct iq_variant iq__k12_no_wait, iq__k13_misrouted, iq__k13_one_set, iq__k15_unfair,
+    iq__k21_misassembled, iq__k24_shared_identity, iq__k25_held_block, iq__k25_evicts_held,
+    iq__k25_frees_cached, iq__k25_partial_move;
 /* Apart, in iq_faults_nccl: it stands on kernels/nccl. Not in the table above. */
 extern const struct iq_variant iq__k16_nccl_stale;
 

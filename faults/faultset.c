@@ -137,17 +137,18 @@ static uint64_t tag(enum iq_per per, uint64_t rest)
     return ((uint64_t)IQ_DRAW_FAULT << 60) | (uint64_t)per << 56 | rest;
 }
 
-/* A control op decides about one request a call, and a step makes several such calls: the request tells
- * them apart. */
 static double rate_at(const struct iq_fault *f, const struct iq_step *step, uint64_t clock_us)
 {
     return f->ramp ? iq_ramp_at(f->ramp, clock_us, step->start_s) : f->rate;
 }
 
+/* A control op decides about one request a call, and a step makes several such calls: the request and the position in
+ * question tell them apart. */
 static bool call_drawn(const struct iq_fault *f, uint64_t key, const struct iq_site *site)
 {
     if (!iq_fault_draws(f) || f->per != IQ_PER_CALL) return true;
-    if (site->op == IQ_OP_PREFIX) key ^= iq_mix64(site->row[0].request + UINT64_C(1));
+    if (iq_op_is_control(site->op)) key ^= iq_mix64(site->row[0].request + UINT64_C(1));
+    if (iq_op_is_control(site->op) && site->op != IQ_OP_PREFIX) key ^= iq_mix64(~(uint64_t)site->row[0].pos);
     return strikes(key, rate_at(f, site->step, site->step->clock_us), tag(IQ_PER_CALL, place_of(site)),
                    site->step->step);
 }

@@ -9,7 +9,7 @@
  * rate: a probability, or one over the clock (ramp.h).
  *
  * Rate: where `when` holds, the fault strikes with this probability, drawn once
- *     per call     (step, op, layer, rank; prefix: request)   the whole call
+ *     per call     (step, op, layer, rank; control ops: request, position)  the whole call
  *     per row      (request, position, attempt, op, layer, rank)  each row by itself
  *     per request  (request)                                  sticky: every call of a request, or none
  *     per session  (session; the request where it is 0)       sticky as a router is

@@ -63,6 +63,7 @@ STEP(kv_blocks, kv_blocks)
 STEP(kv_free, kv_free)
 STEP(max_batch, max_batch)
 STEP(chunk, chunk)
+STEP(moves, moves)
 SITE(op)
 SITE(layer)
 SITE(rank)
@@ -78,6 +79,8 @@ ROW(phase)
 ROW(attempt)
 ROW(top_k)
 ROW(seed)
+ROW(pool)
+ROW(tenant)
 ROW_FLOAT(temperature)
 ROW_FLOAT(top_p)
 ROW_FLOAT(min_p)
@@ -169,7 +172,7 @@ static bool get_rows(const struct iq_site *s, uint32_t r, uint64_t *v)
 
 static const char *const op_words[] = {
 #define X(id, name, ...) name,
-    IQ_OP_MAP(X) IQ_TRAIN_OP_MAP(X)
+    IQ_OP_MAP(X) IQ_TRAIN_OP_MAP(X) IQ_CONTROL_OP_MAP(X)
 #undef X
         NULL};
 static const char *const phase_words[] = {[IQ_PREFILL] = "prefill", [IQ_DECODE] = "decode", NULL};
@@ -292,6 +295,9 @@ const struct iq_trigger_field *iq_trigger_fields(void)
         INT(others_top_k, ROW, "their smallest top-k that is on, 0: it is off in all"),
         FLT(others_top_p, ROW, "their smallest top-p"),
         FLT(others_min_p, ROW, "their largest min-p"),
+        INT(moves, STEP, "KV blocks moved since start"),
+        INT(pool, ROW, "the pool that serves the request: 1 is set up for long contexts"),
+        INT(tenant, ROW, "whose request it is, 0 if nobody's"),
         {NULL, NULL, IQ_TRIGGER_STEP, IQ_TRIGGER_INTEGER, NULL, NULL, NULL},
     };
     return table;

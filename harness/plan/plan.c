@@ -98,10 +98,11 @@ int iq_plan_load(const char *path, struct iq_plan *out, struct iq_settings *sett
 
 static bool has_op(const struct iq_fault *f, bool training)
 {
-    const unsigned from = training ? IQ_OPS : 0, to = training ? IQ_ALL_OPS : IQ_OPS;
-    if (f->op != IQ_OP_NONE) return f->op >= from && f->op < to;
-    for (unsigned op = from; op < to; op++)
-        if (iq_op_kind((enum iq_op_id)op) == f->kind) return true;
+    for (unsigned op = 0; op < IQ_ALL_OPS; op++) {
+        bool trains = iq_op_trains(op);
+        bool struck = f->op == IQ_OP_NONE ? iq_op_kind((enum iq_op_id)op) == f->kind : f->op == op;
+        if (trains == training && struck) return true;
+    }
     return false;
 }
 

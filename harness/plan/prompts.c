@@ -12,9 +12,10 @@ enum { PROMPTS_MAX = 1 << 20, PROMPT_NOW = 1767225600 /* 2026-01-01, for templat
 /* 1e-6, less what its float loses in the nine digits of a record (9.99999997e-07), which must be read again. */
 #define LEAST_TOP_P 9.9999999e-7
 
-static const char *const fields[] = {"id",          "messages", "prompt", "ids",   "max_tokens", "seed",
-                                     "temperature", "top_k",    "top_p",  "min_p", "session",    "arrive_ms",
-                                     "ignore_stop", "expect",   "tie",    NULL};
+static const char *const fields[] = {"id",           "messages",    "prompt",      "ids",    "max_tokens",
+                                     "seed",         "temperature", "top_k",       "top_p",  "min_p",
+                                     "session",      "arrive_ms",   "ignore_stop", "expect", "tie",
+                                     "cancel_after", "truncate",    "tenant",      NULL};
 
 static int add(struct iq_prompts *p, struct iq_prompt **out, struct iq_err *err)
 {
@@ -36,7 +37,8 @@ static int copy(const char *s, char **out, struct iq_err *err)
 static int read_params(const cJSON *line, const char *where, const struct iq_prompt_defaults *d,
                        struct iq_prompt *p, struct iq_err *err)
 {
-    uint64_t max_tokens = d->max_tokens, top_k = d->top_k, session = 0, arrive_ms = 0, seed = d->seed;
+    uint64_t max_tokens = d->max_tokens, top_k = d->top_k, session = 0, arrive_ms = 0, seed = d->seed,
+             cancel_after = 0, truncate = 0, tenant = 0;
     double temperature = d->temperature, top_p = d->top_p, min_p = d->min_p;
     bool ignore_stop = false;
     const char *expect = NULL;
@@ -49,6 +51,9 @@ static int read_params(const cJSON *line, const char *where, const struct iq_pro
     IQ_TRY(iq_json_u64_opt(line, "session", 0, UINT32_MAX, where, &session, err));
     IQ_TRY(iq_json_u64_opt(line, "arrive_ms", 0, (uint64_t)1 << 40, where, &arrive_ms, err));
     IQ_TRY(iq_json_bool_opt(line, "ignore_stop", where, &ignore_stop, err));
+    IQ_TRY(iq_json_u64_opt(line, "cancel_after", 0, 1 << 24, where, &cancel_after, err));
+    IQ_TRY(iq_json_u64_opt(line, "truncate", 0, 1 << 24, where, &truncate, err));
+    IQ_TRY(iq_json_u64_opt(line, "tenant", 0, UINT32_MAX, where, &tenant, err));
     IQ_TRY(iq_json_str_opt(line, "expect", where, &expect, err));
     IQ_TRY(copy(expect, &p->expect, err));
     p->request = (struct iq_request){.max_tokens = (uint32_t)max_tokens,
@@ -60,7 +65,10 @@ static int read_params(const cJSON *line, const char *where, const struct iq_pro
                                      .seed = seed,
                                      .arrive_us = arrive_ms * 1000,
                                      .score = d->score,
-                                     .ignore_stop = ignore_stop};
+                                     .ignore_stop = ignore_stop,
+                                     .cancel_after = (uint32_t)cancel_after,
+                                     .truncate = (uint32_t)truncate,
+                                     .tenant = (uint32_t)tenant};
     return IQ_OK;
 }
 
@@ -80,6 +88,9 @@ static int write_params(struct iq_prompt *p, struct iq_err *err)
     if (r->session) iq_jw_key(&w, "session"), iq_jw_u64(&w, r->session);
     if (r->arrive_us) iq_jw_key(&w, "arrive_ms"), iq_jw_u64(&w, r->arrive_us / 1000);
     if (r->ignore_stop) iq_jw_key(&w, "ignore_stop"), iq_jw_bool(&w, true);
+    if (r->cancel_after) iq_jw_key(&w, "cancel_after"), iq_jw_u64(&w, r->cancel_after);
+    if (r->truncate) iq_jw_key(&w, "truncate"), iq_jw_u64(&w, r->truncate);
+    if (r->tenant) iq_jw_key(&w, "tenant"), iq_jw_u64(&w, r->tenant);
     if (p->expect) iq_jw_key(&w, "expect"), iq_jw_str(&w, p->expect);
     iq_jw_end(&w, '}');
     int failed = b.failed;
@@ -314,6 +325,25 @@ static int encode_messages(const struct iq_prompt *p, const struct iq_model *m, 
     return status;
 }
 
+/* Where the messages of a prompt begin: at the control token that opens the first, each time that it stands there. A
+ * beginning of the sequence before them, which a template has once, is no part of any. */
+static int find_parts(struct iq_prompt *p, const struct iq_tokenizer *t, struct iq_err *err)
+{
+    const uint32_t *id = p->ids.id;
+    size_t n = p->ids.n, at = 0, again = 0;
+    bool begins = n && id[0] == iq_tokenizer_bos(t);
+    for (size_t i = 1; i < n; i++) again += id[i] == id[0];
+    if (begins && !again) at = 1;
+    p->request.special = (uint32_t)at;
+    for (size_t i = at; i < n; i++) {
+        if (i == at || (id[i] == id[at] && iq_tokenizer_is_special(t, id[at])))
+            IQ_TRY(iq_ids_put(&p->parts, (uint32_t)i, err));
+    }
+    p->request.part = p->parts.id;
+    p->request.parts = (uint32_t)p->parts.n;
+    return IQ_OK;
+}
+
 int iq_prompts_tokenize(struct iq_prompts *all, const struct iq_model *m, struct iq_err *err)
 {
     all->request = calloc(all->n ? all->n : 1, sizeof *all->request);
@@ -325,6 +355,7 @@ int iq_prompts_tokenize(struct iq_prompts *all, const struct iq_model *m, struct
             status = iq_tokenizer_encode(m->tokenizer, p->text, strlen(p->text),
                                          IQ_ENCODE_SPECIAL | IQ_ENCODE_PARSE, &p->ids, err);
         if (p->messages) status = encode_messages(p, m, &p->ids, err);
+        if (status == IQ_OK) status = find_parts(p, m->tokenizer, err);
         if (status != IQ_OK) {
             iq_err_prefix(err, "prompt %s: ", p->id);
             return status;
@@ -349,6 +380,7 @@ void iq_prompts_free(struct iq_prompts *all)
         free(p->expect);
         cJSON_Delete(p->messages);
         iq_ids_free(&p->ids);
+        iq_ids_free(&p->parts);
         iq_ids_free(&p->tie.ids);
     }
     free(all->prompt);

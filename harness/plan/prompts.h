@@ -2,7 +2,9 @@
  *
  * A line is {"id": "q1", "messages": [{"role": "user", "content": "..."}]}, or "prompt" (raw text: no template), or
  * "ids" (token ids), with optional max_tokens, seed, temperature, top_k, top_p, min_p, session, arrive_ms, ignore_stop
- * and expect (the exact answer). Unknown fields are errors. Ids are unique.
+ * expect (the exact answer), cancel_after (the caller goes away after so many tokens, prompt included), truncate (a longer
+ * prompt loses its oldest tokens) and tenant (whose it is: prefixes are not shared between tenants). Unknown fields are
+ * errors. Ids are unique.
  * Near ties (harness/canary/ties.h) have "tie" too: what golden does with this model. It changes nothing of a run.
  * Life cycle: read the lines, then tokenise with a model. Ownership: iq_prompts_free frees all; requests borrow from it.
  */
@@ -29,10 +31,11 @@ struct iq_prompt_tie {
 };
 
 struct iq_prompt {
-    char *id, *params; /* params: canonical JSON of what follows */
-    cJSON *messages;   /* or NULL */
-    char *text;        /* raw text, or NULL */
-    struct iq_ids ids; /* token ids: given, or after tokenising */
+    char *id, *params;   /* params: canonical JSON of what follows */
+    cJSON *messages;     /* or NULL */
+    char *text;          /* raw text, or NULL */
+    struct iq_ids ids;   /* token ids: given, or after tokenising */
+    struct iq_ids parts; /* where its messages begin, after tokenising */
     struct iq_request request;
     char *expect; /* or NULL */
     struct iq_prompt_tie tie;

@@ -177,6 +177,36 @@ static void explain(const struct iq_vitro_report *r, const char *variant, struct
     }
 }
 
+/* What the comparator has proved when it calls a control op guilty (compare.h); NULL: the op is none of these. */
+static const char *control_proof(const char *op)
+{
+    static const struct {
+        const char *op, *proof;
+    } known[] = {
+        {"prefix",
+         "a prefix hit attached K and V that no request computed for these tokens (hit must equal miss)"},
+        {"assemble",
+         "the same request became other prompt ids or sampling parameters than in golden (what is asked "
+         "must be what the model sees)"},
+        {"place",
+         "the same request was served by another pool than in golden: its position settings are not those "
+         "for its length"},
+        {"kv_land", "K and V of a prefix hit were read before they had landed (hit must equal miss)"},
+        {"kv_move", "K and V are others since their block was moved (a copy must equal its source)"},
+        {"kv_alloc", "a block was handed out while another request held it: K and V that it reads are others "
+                     "than it wrote"},
+        {"kv_evict", "a block was evicted while a request held it: K and V that it reads are others than it "
+                     "wrote"},
+        {"kv_free", "a block was freed while it was still held or cached: K and V that are read there are "
+                    "others than were written"},
+        {"identity", "a prefix hit attached K and V that were computed under other settings (a key must tell "
+                     "them apart)"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i].op, op)) return known[i].proof;
+    return NULL;
+}
+
 int iq_judge_suspect(void *ctx, const struct iq_suspect *s, struct iq_vitro_result *out, struct iq_err *err)
 {
     struct iq_judge *j = ctx;
@@ -185,11 +215,9 @@ int iq_judge_suspect(void *ctx, const struct iq_suspect *s, struct iq_vitro_resu
     const struct iq_variant *variant = iq_variant_find(s->kind, s->variant);
     const void *params = NULL;
     struct iq_exec x = {0};
-    if (!strcmp(s->op, "prefix")) { /* the comparator's own proof: see compare.h */
+    if (control_proof(s->op)) {
         out->numerics = IQ_NUMERICS_VIOLATES;
-        snprintf(
-            out->evidence, sizeof out->evidence,
-            "a prefix hit attached K and V that no request computed for these tokens (hit must equal miss)");
+        snprintf(out->evidence, sizeof out->evidence, "%s", control_proof(s->op));
         return IQ_OK;
     }
     if (s->fault >= 0 && (size_t)s->fault < j->plan.n) {
