@@ -1,6 +1,7 @@
 /* A step of the engine: prefix hits, rows, forward, what the rows predict. */
 #include "engine/engine_state.h"
 
+#include "kernels/ops/mask.h"
 #include "kernels/tensor_core/block.h"
 
 #include <math.h>
@@ -11,12 +12,30 @@
 
 /* ---- prefix ---- */
 
+/* What a request's blocks have in common beside their tokens: never another adapter's keys and values. */
+static struct iq_digest root_of(const struct iq_engine *e, const struct iq_request *r)
+{
+    struct iq_digest both[2] = {e->root};
+    if (!r->adapter) return e->root;
+    both[1] = r->adapter->digest;
+    return iq_digest_list(both, 2);
+}
+
 /* Keys of all whole blocks of the seat's ids. */
 static void extend_keys(struct iq_engine *e, struct iq_seat *seat)
 {
-    for (; (seat->n_keys + 1) * IQ_KV_BLOCK <= seat->n_ids; seat->n_keys++)
-        seat->key[seat->n_keys] = iq_kv_key(seat->n_keys ? seat->key[seat->n_keys - 1] : e->root,
-                                            seat->ids + (size_t)seat->n_keys * IQ_KV_BLOCK);
+    struct iq_digest root = root_of(e, seat->request);
+    for (; (seat->n_keys + 1) * IQ_KV_BLOCK <= seat->n_ids; seat->n_keys++) {
+        uint32_t n = seat->n_keys;
+        const uint32_t *ids = seat->ids + (size_t)n * IQ_KV_BLOCK;
+        seat->key[n] = iq_kv_key(n ? seat->key[n - 1] : root, ids);
+        seat->tokens[n] = iq_kv_key(n ? seat->tokens[n - 1] : (struct iq_digest){0, 0}, ids);
+    }
+}
+
+static struct iq_digest adapter_of(const struct iq_request *r)
+{
+    return r->adapter ? r->adapter->digest : (struct iq_digest){0, 0};
 }
 
 /* An admitted request looks for its prefix through the prefix op and holds the blocks that it was given. */
@@ -34,6 +53,9 @@ int iq__engine_admit(void *ctx, struct iq_seat *seat, struct iq_err *err)
                              .key = seat->key,
                              .entry = e->kv.entry,
                              .capacity = e->kv.capacity,
+                             .identity = e->kv.identity,
+                             .tokens_key = seat->tokens,
+                             .adapter = adapter_of(r),
                              .hits = &hits,
                              .blocks = seat->blocks};
     struct iq_row row = {.request = seat->index,
@@ -42,7 +64,8 @@ int iq__engine_admit(void *ctx, struct iq_seat *seat, struct iq_err *err)
                          .prompt = r->n_prompt,
                          .phase = IQ_PREFILL,
                          .attempt = seat->attempt,
-                         .seed = r->seed};
+                         .seed = r->seed,
+                         .adapter = r->adapter ? r->adapter->number : 0};
     e->step.batch = e->schedule.n_running;
     e->step.clock_us = e->schedule.clock_us;
     e->step.evictions = e->kv.evictions;
@@ -76,7 +99,9 @@ static void publish(struct iq_engine *e, struct iq_seat *seat, uint32_t before)
     if (!e->config.prefix_cache) return;
     extend_keys(e, seat);
     for (uint32_t b = before / IQ_KV_BLOCK; (b + 1) * IQ_KV_BLOCK <= seat->computed; b++)
-        iq_kv_publish(&e->kv, seat->blocks[b], seat->key[b]);
+        iq_kv_publish(
+            &e->kv, seat->blocks[b], seat->key[b],
+            (struct iq_prefix_identity){.tokens = seat->tokens[b], .adapter = adapter_of(seat->request)});
 }
 
 /* ---- a step ---- */
@@ -118,13 +143,27 @@ static struct iq_row make_row(const struct iq_seat *seat, uint32_t pos, uint32_t
                            .temperature = r->temperature,
                            .top_p = r->top_p,
                            .min_p = r->min_p,
-                           .seed = r->seed};
+                           .seed = r->seed,
+                           .masked = r->constraint != NULL,
+                           .adapter = r->adapter ? r->adapter->number : 0};
+}
+
+/* What the seat's next token may be; NULL: any. i: among the predicting rows. */
+static const uint64_t *mask_of(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
+{
+    const struct iq_request *r = seat->request;
+    uint32_t vocab = e->model->config.vocab, done = seat->n_ids - r->n_prompt;
+    if (!r->constraint) return NULL;
+    uint64_t *allow = e->allow + (size_t)i * iq_mask_words(vocab);
+    seat->blocked =
+        !iq_constraint_allow(r->constraint, e->model->tokenizer, seat->ids + r->n_prompt, done, vocab, allow);
+    return allow;
 }
 
 static void make_batch(struct iq_engine *e, struct iq_batch *b)
 {
     const struct iq_schedule *s = &e->schedule;
-    bool decode_only = true;
+    bool decode_only = true, masked = false;
     *b = (struct iq_batch){.row = e->row, .ids = e->ids, .seq = e->seq, .predict = e->predict};
     for (uint32_t i = 0; i < s->shares; i++) {
         struct iq_seat *seat = s->share[i].seat;
@@ -136,9 +175,17 @@ static void make_batch(struct iq_engine *e, struct iq_batch *b)
             e->row[b->rows] = make_row(seat, pos, b->rows);
             e->ids[b->rows] = seat->ids[pos];
             e->of_row[b->rows] = seat;
-            if (last || seat->request->score) e->predict[b->predicts++] = b->rows;
+            e->adapter[b->rows] = seat->request->adapter;
+            if (!last && !seat->request->score) continue;
+            e->allow_row[b->predicts] = last ? mask_of(e, seat, b->predicts) : NULL;
+            masked |= e->allow_row[b->predicts] != NULL;
+            e->predict[b->predicts++] = b->rows;
         }
     }
+    for (uint32_t r = b->rows; r < e->forward.max_rows; r++) e->adapter[r] = NULL;           /* padding */
+    for (uint32_t i = b->predicts; i < e->forward.max_predicts; i++) e->allow_row[i] = NULL; /* padding */
+    b->adapter = e->adapter;
+    b->allow = masked ? e->allow_row : NULL;
     e->step.batch = s->shares;
     e->step.captured = e->config.captured && decode_only ? iq__engine_captured(s->shares) : s->shares;
     e->step.tokens = b->rows;
@@ -183,6 +230,15 @@ static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
     const struct iq_forward *f = &e->forward;
     const struct iq_request *r = seat->request;
     uint32_t done = seat->n_ids - r->n_prompt;
+    if (seat->blocked) {
+        finish(e, seat, "blocked");
+        return;
+    }
+    /* A faulty sampler: there is no such token to go on with. The position keeps what was chosen. */
+    if (f->got.token[i] >= f->model->config.vocab) {
+        finish(e, seat, "invalid");
+        return;
+    }
     if (done < r->max_tokens) {
         size_t at = (size_t)done * f->k;
         keep_candidates(f, i, seat->top_id + at, seat->top_logit + at);
@@ -190,6 +246,9 @@ static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
         e->stats.generated++;
     }
     bool stop = r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, f->got.token[i]);
+    const uint32_t *made = seat->ids + r->n_prompt;
+    stop |=
+        r->max_tokens && r->constraint && !iq_constraint_open(r->constraint, made, seat->n_ids - r->n_prompt);
     if (stop)
         finish(e, seat, "stop");
     else if (seat->n_ids - r->n_prompt >= r->max_tokens)
@@ -275,10 +334,6 @@ int iq_engine_step(struct iq_engine *e, bool *more, struct iq_err *err)
     log_step(e);
     make_batch(e, &b);
     IQ_TRY(iq_forward_run(&e->forward, &b, err));
-    for (uint32_t i = 0; i < b.predicts; i++)
-        if (e->forward.got.token[i] >= e->model->config.vocab)
-            return iq_fail(err, IQ_CRASHED, "step %llu: sample chose token %u; the vocabulary has %u",
-                           (unsigned long long)e->step.step, e->forward.got.token[i], e->model->config.vocab);
     IQ_TRY(iq_recorder_step(&e->recorder, &e->forward, &b, e->of_row, err));
     apply(e, &b);
     iq_schedule_advance(&e->schedule, b.rows);
@@ -301,6 +356,11 @@ const struct iq_node *iq_engine_nodes(const struct iq_engine *e, uint32_t *n)
 const struct iq_variant *iq_engine_variant(const struct iq_engine *e, enum iq_op_id op)
 {
     return iq_slots_at(e->slots, op, IQ_NO_LAYER, 0)->variant;
+}
+
+bool iq_engine_has(const struct iq_engine *e, enum iq_op_id op)
+{
+    return iq_graph_has(&e->model->config, e->uses, op);
 }
 
 const struct iq_cuda *iq_engine_device(const struct iq_engine *e) { return e->cuda; }
@@ -332,7 +392,7 @@ struct iq_digest iq_engine_contract(const struct iq_engine *e)
     if (e->config.products)
         iq_buf_printf(&text, " products %s", iq_tc_arithmetic(e->config.products, products, sizeof products));
     for (int op = 0; op < IQ_OPS; op++) {
-        if (!iq_graph_has(c, (enum iq_op_id)op)) continue;
+        if (!iq_engine_has(e, (enum iq_op_id)op)) continue;
         iq_buf_printf(&text, " %s:%s", iq_op_name((unsigned)op), iq_op_kind((enum iq_op_id)op)->name);
         for (const char *const *p = iq_op_points((enum iq_op_id)op); *p; p++) iq_buf_printf(&text, ".%s", *p);
     }

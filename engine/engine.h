@@ -12,6 +12,8 @@
 #ifndef IQ_ENGINE_ENGINE_H
 #define IQ_ENGINE_ENGINE_H
 
+#include "engine/adapter.h"
+#include "engine/constraint.h"
 #include "engine/model.h"
 #include "kernels/base/cell.h"
 #include "kernels/base/json.h"
@@ -56,14 +58,18 @@ struct iq_request {
     float temperature, top_p, min_p; /* temperature 0: greedy */
     uint32_t top_k;
     uint64_t seed, arrive_us;
-    bool score; /* log-likelihood of the prompt: iq_output.nll */
+    const struct iq_adapter *adapter;       /* NULL: none. Neither on a device nor with experts. */
+    const struct iq_constraint *constraint; /* what it may generate; NULL: anything. Not on a device. */
+    bool score;                             /* log-likelihood of the prompt: iq_output.nll */
     bool ignore_stop;
 };
 
 struct iq_output {
     const uint32_t *ids; /* prompt, then generated */
     uint32_t n_ids, n_prompt;
-    const char *finish; /* "stop", "length", "" while it runs */
+    /* "stop", "length"; "invalid": a token outside the vocabulary was chosen; "blocked": its
+     * constraint leaves no token; "" while it runs */
+    const char *finish;
     struct iq_digest chain;
     const struct iq_position *position; /* (positions) */
     uint32_t positions;                 /* computed: every token but the last one generated */
@@ -91,6 +97,8 @@ void iq_engine_close(struct iq_engine *);
 const struct iq_node *iq_engine_nodes(const struct iq_engine *, uint32_t *n);
 /* The variant that golden runs of an op. */
 const struct iq_variant *iq_engine_variant(const struct iq_engine *, enum iq_op_id op);
+/* Whether the run has the op: the model has it, and where a request must ask for it, one does. */
+bool iq_engine_has(const struct iq_engine *, enum iq_op_id op);
 /* The device where ops run, for the manifest; NULL: the CPU. */
 const struct iq_cuda *iq_engine_device(const struct iq_engine *);
 /* What libraries beside the kernels chose so far, by name: {"cublas": [...]}; {}: nothing. */

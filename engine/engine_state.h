@@ -17,6 +17,7 @@ struct iq_engine {
     uint32_t n;
     struct iq_pool *pool;
     struct iq_slots *slots;
+    struct iq_uses uses;
     struct iq_graph graph;
     struct iq_kv kv;
     struct iq_forward forward;
@@ -30,6 +31,9 @@ struct iq_engine {
     struct iq_seq *seq;
     struct iq_seat **of_row;
     uint32_t *ids, *predict;
+    const struct iq_adapter **adapter; /* (rows of a step, and padding) */
+    const uint64_t **allow_row;        /* (predicting rows of a step): into allow, or NULL */
+    uint64_t *allow; /* (predicting rows of a step, words): where a request has a constraint */
     struct iq_buf trajectory;
 };
 

@@ -38,7 +38,8 @@ int iq_kv_open(uint32_t blocks, uint32_t layers, uint32_t kv_heads, uint32_t hea
     kv->free = calloc(blocks, sizeof *kv->free);
     kv->entry = calloc(kv->capacity, sizeof *kv->entry);
     kv->key = calloc(blocks, sizeof *kv->key);
-    if (!kv->layer || !kv->cells || !kv->refs || !kv->free || !kv->entry || !kv->key) {
+    kv->identity = calloc(blocks, sizeof *kv->identity);
+    if (!kv->layer || !kv->cells || !kv->refs || !kv->free || !kv->entry || !kv->key || !kv->identity) {
         iq_kv_close(kv);
         return iq_fail(err, IQ_MEMORY,
                        "KV cache: no memory for the tables of %u blocks; use fewer (--kv-blocks)", blocks);
@@ -67,6 +68,7 @@ void iq_kv_close(struct iq_kv *kv)
     free(kv->free);
     free(kv->entry);
     free(kv->key);
+    free(kv->identity);
     if (kv->map && kv->cuda) kv->cuda->api->free(kv->map);
     if (kv->map && !kv->cuda) munmap(kv->map, kv->map_bytes);
     *kv = (struct iq_kv){0};
@@ -156,12 +158,13 @@ void iq_kv_drop(struct iq_kv *kv, uint32_t block)
     kv->n_idle++;
 }
 
-void iq_kv_publish(struct iq_kv *kv, uint32_t block, struct iq_digest key)
+void iq_kv_publish(struct iq_kv *kv, uint32_t block, struct iq_digest key, struct iq_prefix_identity identity)
 {
     struct iq_prefix_entry *e = &kv->entry[slot_of(kv, key)];
     if (!iq_digest_is_zero(e->key)) return;
     *e = (struct iq_prefix_entry){key, block, ++kv->tick};
     kv->key[block] = key;
+    kv->identity[block] = identity;
 }
 
 struct iq_digest iq_kv_key(struct iq_digest before, const uint32_t *tokens)

@@ -17,13 +17,14 @@
 struct iq_cuda;
 
 struct iq_kv {
-    uint32_t blocks, layers, nodes; /* nodes: cells kept per position, 0 when nothing is recorded */
-    struct iq_kv_layer *layer;      /* (layers) */
-    struct iq_digest **cells;       /* (blocks) -> (IQ_KV_BLOCK, nodes), or NULL */
-    struct iq_digest *key;          /* (blocks) key under which a block is cached, or zero */
-    uint32_t *refs, *free, n_free;  /* free: a stack */
-    uint32_t n_idle;                /* cached blocks that nobody holds */
-    struct iq_prefix_entry *entry;  /* the table handed to the prefix op */
+    uint32_t blocks, layers, nodes;      /* nodes: cells kept per position, 0 when nothing is recorded */
+    struct iq_kv_layer *layer;           /* (layers) */
+    struct iq_digest **cells;            /* (blocks) -> (IQ_KV_BLOCK, nodes), or NULL */
+    struct iq_digest *key;               /* (blocks) key under which a block is cached, or zero */
+    struct iq_prefix_identity *identity; /* (blocks) what that key is made of */
+    uint32_t *refs, *free, n_free;       /* free: a stack */
+    uint32_t n_idle;                     /* cached blocks that nobody holds */
+    struct iq_prefix_entry *entry;       /* the table handed to the prefix op */
     uint32_t capacity, tick, evictions;
     void *map; /* K and V of all layers: demand-zero, or device memory */
     size_t map_bytes;
@@ -42,7 +43,7 @@ void iq_kv_hold(struct iq_kv *, uint32_t block);
 /* Drops a reference; a block that is not cached becomes free. */
 void iq_kv_drop(struct iq_kv *, uint32_t block);
 /* Puts a full block into the table. If its key is there already, the older block stays the cached one. */
-void iq_kv_publish(struct iq_kv *, uint32_t block, struct iq_digest key);
+void iq_kv_publish(struct iq_kv *, uint32_t block, struct iq_digest key, struct iq_prefix_identity);
 /* The key of a block from its predecessor's (or the root's) and its IQ_KV_BLOCK tokens. */
 struct iq_digest iq_kv_key(struct iq_digest before, const uint32_t *tokens);
 /* Digests of K and of V of a sequence's first positions as logical rows, taken from the cache's bytes: out (layers, 2,

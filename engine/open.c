@@ -1,6 +1,7 @@
 /* Opening and closing an engine: requests are checked, memory is sized by them. */
 #include "engine/engine_state.h"
 #include "kernels/cuda/products.h"
+#include "kernels/ops/mask.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,41 @@
 enum { BUDGET = 512, SCORE_ROWS = 32 }; /* rows of a step; rows in a step of one prompt that is scored */
 
 static uint32_t longest(const struct iq_request *r) { return r->n_prompt + r->max_tokens; }
+
+static int check_words(const struct iq_engine *e, const struct iq_request *r, const struct iq_words *w,
+                       const char *field, struct iq_err *err)
+{
+    uint32_t vocab = e->model->config.vocab;
+    for (uint32_t i = 0; i < w->n; i++) {
+        if (w->first[i] == w->first[i + 1])
+            return iq_fail(err, IQ_USAGE, "request %s: %s %u has no tokens", r->id, field, i);
+        for (uint32_t t = w->first[i]; t < w->first[i + 1]; t++)
+            if (w->ids[t] >= vocab)
+                return iq_fail(err, IQ_LIMIT, "request %s: %s %u has token %u; the vocabulary has %u", r->id,
+                               field, i, w->ids[t], vocab);
+    }
+    return IQ_OK;
+}
+
+static int check_adapter(const struct iq_engine *e, const struct iq_request *r, struct iq_err *err)
+{
+    const char *device = e->config.device;
+    if (!r->adapter || !device || !strcmp(device, "cpu")) return IQ_OK;
+    return iq_fail(err, IQ_UNSUPPORTED,
+                   "request %s: adapters are not built for --device %s; use --device cpu", r->id, device);
+}
+
+static int check_constraint(const struct iq_engine *e, const struct iq_request *r, struct iq_err *err)
+{
+    const char *device = e->config.device;
+    if (!r->constraint) return IQ_OK;
+    if (device && strcmp(device, "cpu"))
+        return iq_fail(err, IQ_UNSUPPORTED,
+                       "request %s: bad_words and allowed are not built for --device %s; use --device cpu",
+                       r->id, device);
+    IQ_TRY(check_words(e, r, &r->constraint->bad, "bad_words", err));
+    return check_words(e, r, &r->constraint->allowed, "allowed", err);
+}
 
 static int check_request(const struct iq_engine *e, const struct iq_request *r, struct iq_err *err)
 {
@@ -26,7 +62,8 @@ static int check_request(const struct iq_engine *e, const struct iq_request *r, 
         return iq_fail(err, IQ_USAGE,
                        "request %s: temperature %g, top_p %g, min_p %g; expected 0 to 100, (0, 1], [0, 1]",
                        r->id, (double)r->temperature, (double)r->top_p, (double)r->min_p);
-    return IQ_OK;
+    IQ_TRY(check_adapter(e, r, err));
+    return check_constraint(e, r, err);
 }
 
 /* Sizes that follow from the requests: the longest, all that are scored, the largest top_k. */
@@ -38,6 +75,8 @@ static int survey(struct iq_engine *e, uint32_t *blocks, struct iq_err *err)
         const struct iq_request *r = &e->request[i];
         IQ_TRY(check_request(e, r, err));
         scored |= r->score;
+        e->uses.mask |= r->constraint != NULL;
+        e->uses.adapters |= r->adapter != NULL;
         if (longest(r) > most) most = longest(r);
         if (r->top_k > top_k) top_k = r->top_k;
         if (r->n_prompt > longest_prompt) longest_prompt = r->n_prompt;
@@ -88,11 +127,12 @@ static int open_seats(struct iq_engine *e, struct iq_err *err)
         seat->ids = calloc(most, sizeof *seat->ids);
         seat->blocks = calloc(blocks, sizeof *seat->blocks);
         seat->key = calloc(blocks, sizeof *seat->key);
+        seat->tokens = calloc(blocks, sizeof *seat->tokens);
         seat->position = calloc(most, sizeof *seat->position);
         seat->top_id = calloc((size_t)r->max_tokens * e->config.top + 1, sizeof *seat->top_id);
         seat->top_logit = calloc((size_t)r->max_tokens * e->config.top + 1, sizeof *seat->top_logit);
         if (r->score) seat->nll = calloc(r->n_prompt, sizeof *seat->nll);
-        if (!seat->ids || !seat->blocks || !seat->key || !seat->position || !seat->top_id ||
+        if (!seat->ids || !seat->blocks || !seat->key || !seat->tokens || !seat->position || !seat->top_id ||
             !seat->top_logit || (r->score && !seat->nll))
             return iq_fail(err, IQ_MEMORY, "no memory for request %s", r->id);
         memcpy(seat->ids, r->prompt, r->n_prompt * sizeof *seat->ids);
@@ -147,7 +187,7 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     uint32_t tp = e->model->tp, experts = e->model->expert_parallel;
     IQ_TRY(iq_slots_open(c->layers, tp > experts ? tp : experts, &e->slots, err));
     IQ_TRY(set_golden(e, err));
-    IQ_TRY(iq_graph_open(e->model, e->config.level, e->slots, &e->graph, err));
+    IQ_TRY(iq_graph_open(e->model, e->uses, e->config.level, e->slots, &e->graph, err));
     IQ_TRY(iq_kv_open(blocks, c->layers, c->kv_heads, c->head_dim, e->config.untraced ? 0 : e->graph.kepts,
                       e->cuda, &e->kv, err));
     e->forward.model = e->cuda ? &e->upload.model : e->model;
@@ -159,6 +199,8 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     e->forward.exec.pool = e->pool;
     e->forward.exec.cuda = e->cuda;
     e->forward.act = e->config.act;
+    e->forward.masks = e->uses.mask;
+    e->forward.adapters = e->uses.adapters;
     IQ_TRY(iq_forward_open(&e->forward, err));
     e->schedule.config = &e->config;
     e->schedule.kv = &e->kv;
@@ -171,7 +213,12 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     e->of_row = calloc(rows, sizeof(struct iq_seat *));
     e->ids = calloc(rows, sizeof *e->ids);
     e->predict = calloc(rows, sizeof *e->predict);
-    if (!e->row || !e->seq || !e->of_row || !e->ids || !e->predict)
+    e->adapter = calloc(rows, sizeof(const struct iq_adapter *));
+    e->allow_row = calloc(e->forward.max_predicts, sizeof(const uint64_t *));
+    if (e->uses.mask)
+        e->allow = calloc((size_t)e->forward.max_predicts * iq_mask_words(c->vocab), sizeof *e->allow);
+    if (!e->row || !e->seq || !e->of_row || !e->ids || !e->predict || !e->adapter || !e->allow_row ||
+        (e->uses.mask && !e->allow))
         return iq_fail(err, IQ_MEMORY, "no memory for a step");
     e->recorder.graph = &e->graph;
     e->recorder.kv = &e->kv;
@@ -217,6 +264,7 @@ void iq_engine_close(struct iq_engine *e)
         free(s->ids);
         free(s->blocks);
         free(s->key);
+        free(s->tokens);
         free(s->position);
         free(s->top_id);
         free(s->top_logit);
@@ -231,6 +279,9 @@ void iq_engine_close(struct iq_engine *e)
     free(e->of_row);
     free(e->ids);
     free(e->predict);
+    free(e->adapter);
+    free(e->allow_row);
+    free(e->allow);
     iq_recorder_close(&e->recorder);
     iq_forward_close(&e->forward);
     iq_kv_close(&e->kv);

@@ -132,6 +132,12 @@ int iq_recorder_attached(struct iq_recorder *rec, struct iq_seat *seat, const st
     return status;
 }
 
+/* The digest of a row that an op made of another: most rows are copied, and comparing is cheaper than a digest. */
+static struct iq_digest copied(const float *from, struct iq_digest known, const float *row, uint32_t n)
+{
+    return row == from || !memcmp(row, from, n * sizeof *row) ? known : iq_digest_row(row, n, sizeof *row);
+}
+
 static void predicted(const struct iq_recorder *rec, const struct iq_forward *f, uint32_t i,
                       struct iq_digest *cells, struct iq_position *p)
 {
@@ -145,11 +151,12 @@ static void predicted(const struct iq_recorder *rec, const struct iq_forward *f,
     p->next = f->got.token[i];
     p->logits = cells[iq_graph_node(g, IQ_OP_LM_HEAD, IQ_NO_LAYER)];
     p->candidates = iq_digest_row(candidates, 2 * top, sizeof *candidates);
-    iq_logits_summary(f->got.logits + (size_t)i * vocab, vocab, p);
-    if (!f->tempered || f->in.temperature[i] == 0 || f->in.temperature[i] == 1)
-        *temper = p->logits;
-    else
-        *temper = iq_digest_row(f->got.tempered + (size_t)i * vocab, vocab, sizeof(float));
+    size_t at = (size_t)i * vocab;
+    const float *logits = f->got.logits + at, *mask = f->masked ? f->got.masked + at : logits;
+    struct iq_digest masked = copied(logits, p->logits, mask, vocab);
+    if (f->masks) cells[iq_graph_node(g, IQ_OP_MASK, IQ_NO_LAYER)] = masked;
+    *temper = copied(mask, masked, f->tempered ? f->got.tempered + at : mask, vocab);
+    iq_logits_summary(logits, vocab, p);
     cells[iq_graph_node(g, IQ_OP_TOPK, IQ_NO_LAYER)] = p->candidates;
     cells[iq_graph_node(g, IQ_OP_SAMPLE, IQ_NO_LAYER)] = iq_digest_row(&p->next, 1, sizeof p->next);
 }

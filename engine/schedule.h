@@ -27,7 +27,9 @@ struct iq_seat {
     uint32_t known;             /* positions recorded so far, over all attempts */
     uint32_t *blocks, n_blocks; /* block table */
     struct iq_digest *key;      /* of each whole block of ids so far */
+    struct iq_digest *tokens;   /* the same of the tokens alone */
     uint32_t n_keys;
+    bool blocked;             /* its constraint leaves no token in the step under way */
     uint32_t cached, attempt; /* prompt tokens reused at the last admission; preemptions */
     struct iq_position *position;
     uint32_t *top_id;

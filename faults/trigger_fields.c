@@ -40,6 +40,7 @@ STEP(clock_ms, clock_us / 1000)
 STEP(tp, tp)
 STEP(tracing, tracing != 0)
 STEP(evictions, evictions)
+STEP(weights_version, weights)
 SITE(op)
 SITE(layer)
 SITE(rank)
@@ -55,6 +56,7 @@ ROW(phase)
 ROW(attempt)
 ROW(top_k)
 ROW(seed)
+ROW(adapter)
 ROW_FLOAT(temperature)
 ROW_FLOAT(top_p)
 ROW_FLOAT(min_p)
@@ -63,6 +65,27 @@ static bool get_rows(const struct iq_site *s, uint32_t r, uint64_t *v)
 {
     (void)r;
     *v = s->rows;
+    return true;
+}
+
+/* Of the row before this one in the call, where that is another request's. */
+#define NEIGHBOUR(name, value)                                                                               \
+    static bool get_neighbour_##name(const struct iq_site *s, uint32_t r, uint64_t *v)                       \
+    {                                                                                                        \
+        if (!r || s->row[r - 1].request == s->row[r].request) return false;                                  \
+        *v = (value);                                                                                        \
+        return true;                                                                                         \
+    }
+NEIGHBOUR(temperature, iq__float_key(s->row[r - 1].temperature))
+NEIGHBOUR(top_k, s->row[r - 1].top_k)
+NEIGHBOUR(top_p, iq__float_key(s->row[r - 1].top_p))
+NEIGHBOUR(min_p, iq__float_key(s->row[r - 1].min_p))
+NEIGHBOUR(has_mask, s->row[r - 1].masked)
+NEIGHBOUR(adapter, s->row[r - 1].adapter)
+
+static bool get_has_mask(const struct iq_site *s, uint32_t r, uint64_t *v)
+{
+    *v = s->row[r].masked;
     return true;
 }
 
@@ -149,6 +172,17 @@ const struct iq_trigger_field *iq_trigger_fields(void)
         FLT(top_p, ROW, "top-p as the request asked, 1: off"),
         FLT(min_p, ROW, "min-p as the request asked, 0: off"),
         INT(seed, ROW, "the request's seed"),
+        {"has_mask", "whether the request forbids tokens (bad_words, allowed)", IQ_TRIGGER_ROW,
+         IQ_TRIGGER_BOOL, NULL, get_has_mask},
+        FLT(neighbour_temperature, ROW, "temperature of the row before, where another request has it"),
+        INT(neighbour_top_k, ROW, "top-k of the row before, likewise"),
+        FLT(neighbour_top_p, ROW, "top-p of the row before, likewise"),
+        FLT(neighbour_min_p, ROW, "min-p of the row before, likewise"),
+        INT(adapter, ROW, "number of the request's adapter in the order of --adapter, from 1; 0: none"),
+        INT(neighbour_adapter, ROW, "that of the row before, where another request has it"),
+        INT(weights_version, STEP, "updates of the weights so far"),
+        {"neighbour_has_mask", "whether the row before forbids tokens, likewise", IQ_TRIGGER_ROW,
+         IQ_TRIGGER_BOOL, NULL, get_neighbour_has_mask},
         {NULL, NULL, IQ_TRIGGER_STEP, IQ_TRIGGER_INTEGER, NULL, NULL},
     };
     return table;

@@ -20,6 +20,8 @@ struct iq_row {
     uint32_t top_k;            /* sampling, as the request asked */
     float temperature, top_p, min_p;
     uint64_t seed;
+    uint32_t masked;  /* 1: the request forbids tokens (kernels/ops/mask.h) */
+    uint32_t adapter; /* its number, from 1 (kernels/ops/lora.h); 0: none */
 };
 
 struct iq_step {
@@ -27,6 +29,7 @@ struct iq_step {
     uint32_t batch, captured;     /* requests in the step; padded ("captured") batch size, >= batch */
     uint32_t tokens, tp, tracing; /* rows; tensor-parallel ranks; 1 when level ops or tensors is recorded */
     uint32_t evictions;           /* prefix blocks evicted since start */
+    uint32_t weights;             /* version of the weights, from 0 */
 };
 
 struct iq_site {

@@ -40,7 +40,7 @@ static const struct iq__vitro_kind *find(const char *kind)
 /* What element i of a row is called, and how its bits read. */
 static void say_element(const struct trial *t, uint32_t i, const char *bits, char *out, size_t n)
 {
-    bool id = !strcmp(t->kind->name, "topk") && i < t->data.shape.k;
+    bool id = (!strcmp(t->kind->name, "topk") && i < t->data.shape.k) || !strcmp(t->kind->name, "sample");
     uint32_t u;
     float f;
     memcpy(&u, bits, sizeof u);

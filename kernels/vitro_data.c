@@ -12,16 +12,19 @@ enum { VOCAB_MAX = 1 << 22 };
 
 /* ---- numbers and memory ---- */
 
-static uint64_t draw(struct iq__vitro *v)
+uint64_t iq__vitro_draw(struct iq__vitro *v)
 {
     return iq_mix64(v->seed + ++v->drawn * UINT64_C(0x9e3779b97f4a7c15));
 }
-static uint32_t below(struct iq__vitro *v, uint32_t n) { return (uint32_t)((draw(v) >> 32) * n >> 32); }
+static uint32_t below(struct iq__vitro *v, uint32_t n)
+{
+    return (uint32_t)((iq__vitro_draw(v) >> 32) * n >> 32);
+}
 static int integer(struct iq__vitro *v, int most) { return (int)below(v, 2 * (uint32_t)most + 1) - most; }
 /* In (-1, 1), with all of float32's significand in play. */
-static float uniform(struct iq__vitro *v) { return ((float)(draw(v) >> 40) + 0.5f) * 0x1p-23f - 1; }
+static float uniform(struct iq__vitro *v) { return ((float)(iq__vitro_draw(v) >> 40) + 0.5f) * 0x1p-23f - 1; }
 
-static void *reserve(struct iq__vitro *v, uint64_t count, uint64_t each, struct iq_err *err)
+void *iq__vitro_reserve(struct iq__vitro *v, uint64_t count, uint64_t each, struct iq_err *err)
 {
     uint64_t bytes;
     if (__builtin_mul_overflow(count, each, &bytes) || bytes > BYTES_MAX) {
@@ -50,10 +53,10 @@ static int topk_make(struct iq__vitro *v, struct iq_err *err)
     uint64_t rows = s->rows;
     if (!s->k || s->k > s->vocab || s->vocab > VOCAB_MAX)
         return refuse("topk", "expected 1 <= k <= vocab <= 4194304", err);
-    v->in = reserve(v, rows * s->vocab, sizeof *v->in, err);
-    uint32_t *ids = v->in ? reserve(v, rows * s->k, sizeof *ids, err) : NULL;
-    float *values = ids ? reserve(v, rows * s->k, sizeof *values, err) : NULL;
-    v->shuffled = values ? reserve(v, s->vocab, sizeof *v->shuffled, err) : NULL;
+    v->in = iq__vitro_reserve(v, rows * s->vocab, sizeof *v->in, err);
+    uint32_t *ids = v->in ? iq__vitro_reserve(v, rows * s->k, sizeof *ids, err) : NULL;
+    float *values = ids ? iq__vitro_reserve(v, rows * s->k, sizeof *values, err) : NULL;
+    v->shuffled = values ? iq__vitro_reserve(v, s->vocab, sizeof *v->shuffled, err) : NULL;
     if (!v->shuffled) return err->status;
     v->args.topk = (struct iq_topk){.rows = s->rows,
                                     .vocab = s->vocab,
@@ -125,11 +128,11 @@ static int matmul_make(struct iq__vitro *v, struct iq_err *err)
         return iq_fail(err, IQ_LIMIT,
                        "in vitro: matmul: k is %u; above 139810 the sums of exact data leave 2^24", s->k);
     size_t packed = iq_matrix_bytes(s->format, s->n, s->k);
-    v->in = reserve(v, (uint64_t)s->rows * s->k, sizeof *v->in, err);
-    v->raw = v->in ? reserve(v, s->n, iq_format_row_bytes(s->format, s->k), err) : NULL;
-    v->weights = v->raw ? reserve(v, (uint64_t)s->n * s->k, sizeof *v->weights, err) : NULL;
-    void *panels = v->weights ? reserve(v, packed, 1, err) : NULL;
-    float *y = panels ? reserve(v, (uint64_t)s->rows * s->n, sizeof *y, err) : NULL;
+    v->in = iq__vitro_reserve(v, (uint64_t)s->rows * s->k, sizeof *v->in, err);
+    v->raw = v->in ? iq__vitro_reserve(v, s->n, iq_format_row_bytes(s->format, s->k), err) : NULL;
+    v->weights = v->raw ? iq__vitro_reserve(v, (uint64_t)s->n * s->k, sizeof *v->weights, err) : NULL;
+    void *panels = v->weights ? iq__vitro_reserve(v, packed, 1, err) : NULL;
+    float *y = panels ? iq__vitro_reserve(v, (uint64_t)s->rows * s->n, sizeof *y, err) : NULL;
     if (!y) return err->status;
     v->matrix.data = panels;
     v->args.matmul = (struct iq_matmul){.rows = s->rows, .parts = 1, .act = s->act, .x = v->in, .ldx = s->k};
@@ -228,8 +231,8 @@ static int reduce_make(struct iq__vitro *v, struct iq_err *err)
     for (uint32_t rank = 0; rank < s->ranks; rank++) pieces += shard[rank].nodes;
     if (pieces > IQ_REDUCE_PIECES) return refuse("all_reduce", "more pieces than an all-reduce takes", err);
     uint64_t each = (uint64_t)s->rows * s->n;
-    v->in = reserve(v, each * pieces, sizeof *v->in, err);
-    float *y = v->in ? reserve(v, each, sizeof *y, err) : NULL;
+    v->in = iq__vitro_reserve(v, each * pieces, sizeof *v->in, err);
+    float *y = v->in ? iq__vitro_reserve(v, each, sizeof *y, err) : NULL;
     if (!y) return err->status;
     v->args.reduce = (struct iq_all_reduce){.rows = s->rows,
                                             .n = s->n,
@@ -272,6 +275,9 @@ static double reduce_bound(const struct iq__vitro *v, uint32_t r, uint32_t i, do
 
 const struct iq__vitro_kind iq__vitro_kinds[] = {
     {"topk", IQ_OP_TOPK, 4, 0, topk_make, topk_fill, NULL},
+    {"sample", IQ_OP_SAMPLE, 4, 0, iq__vitro_sample_make, iq__vitro_sample_fill, NULL},
+    {"temper", IQ_OP_TEMPER, 2, 0, iq__vitro_temper_make, iq__vitro_temper_fill, NULL},
+    {"mask", IQ_OP_MASK, 2, 0, iq__vitro_mask_make, iq__vitro_mask_fill, NULL},
     {"matmul", IQ_OP_DOWN, 2, 2, matmul_make, matmul_fill, matmul_bound},
     {"all_reduce", IQ_OP_FFN_REDUCE, 3, 2, reduce_make, reduce_fill, reduce_bound},
     {.kind = NULL},

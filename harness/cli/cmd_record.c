@@ -87,6 +87,7 @@ static int run(struct iq_call *call, struct iq_err *err)
 static const struct iq_flag flags[] = {
     IQ_MODEL_FLAG,
     IQ_PROMPT_FLAGS,
+    IQ_ADAPTER_FLAG,
     {.name = "store",
      .type = IQ_FLAG_STRING,
      .meta = "DIR",

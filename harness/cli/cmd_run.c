@@ -56,6 +56,7 @@ static int read_manifest(struct job *j, const char *text, size_t len, bool again
         engine ? iq_settings_json(engine, "the recorded manifest: engine", &j->trial.settings, err) : IQ_OK;
     if (status == IQ_OK)
         status = iq_json_u64_opt(manifest, "requests", 0, UINT32_MAX, "the recorded manifest", requests, err);
+    if (status == IQ_OK) status = iq_adapters_read(&j->prompts.adapters, manifest, err);
     if (status == IQ_OK && again)
         status = iq_json_str_opt(manifest, "golden", "the recorded manifest", &golden, err);
     if (golden) snprintf(j->golden, sizeof j->golden, "%s", golden);
@@ -128,6 +129,7 @@ static int gather(struct job *j, struct iq_err *err)
             return iq_fail(err, IQ_USAGE,
                            "a recorded run brings its own prompts and sampling; leave --%s out", recorded[i]);
     if (golden || again) {
+        IQ_TRY(iq_run_adapters(call, &j->prompts, err));
         IQ_TRY(iq_store_open(store, NULL, &j->store, err));
         IQ_TRY(iq_run_finished(j->store, golden ? golden : again, golden ? "golden" : "run", err));
         IQ_TRY(from_run(j, golden ? golden : again, again != NULL, err));
@@ -260,6 +262,7 @@ static int run(struct iq_call *call, struct iq_err *err)
 static const struct iq_flag flags[] = {
     IQ_MODEL_FLAG,
     IQ_PROMPT_FLAGS,
+    IQ_ADAPTER_FLAG,
     {.name = "golden",
      .type = IQ_FLAG_STRING,
      .meta = "RUN",
@@ -319,6 +322,14 @@ const struct iq_command iq_cmd_run = {
         "of id "
         "and logit.\n"
         "Logits are the model's own, before temperature.\n"
+        "\n"
+        "A line of --prompts may have, beside id and one of messages, prompt and ids: max_tokens, seed, "
+        "temperature, top_k, top_p,\n"
+        "min_p, session, arrive_ms, ignore_stop, expect (the exact answer), adapter (a name of --adapter), "
+        "bad_words (texts or\n"
+        "lists of token ids that the answer must not have) and allowed (a list of the same: the answer is "
+        "one "
+        "of them).\n"
         "\n"
         "--again takes prompts, sampling, settings, golden and faults from the recorded run. It allows "
         "--store, "

@@ -13,6 +13,12 @@
         .fallback = "canary"                                                                                 \
     }
 
+#define IQ_ADAPTER_FLAG                                                                                      \
+    {                                                                                                        \
+        .name = "adapter", .type = IQ_FLAG_LIST, .meta = "NAME=DIR",                                         \
+        .help = "a low-rank adapter as PEFT writes it, which prompts ask for by this name"                   \
+    }
+
 #define IQ_PROMPT_FLAGS                                                                                      \
     {.name = "prompt",                                                                                       \
      .type = IQ_FLAG_STRING,                                                                                 \
@@ -65,6 +71,8 @@
 
 /* The prompts that the flags name; IQ_USAGE when there are none, or both kinds. */
 int iq_run_prompts(const struct iq_call *, struct iq_prompts *, struct iq_err *err);
+/* What --adapter names, into the prompts. */
+int iq_run_adapters(const struct iq_call *, struct iq_prompts *, struct iq_err *err);
 /* --trajectory FILE, or NULL; the caller frees it. */
 int iq_run_trajectory(const struct iq_call *, cJSON **out, struct iq_err *err);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { ROWS_MAX = 64, OUTPUTS_MAX = 512 }; /* operands large enough for any tile, small enough for a blink */
+enum { SAMPLER_ROWS = 12 }; /* with something to take from one another, whatever the batch was */
 
 static int read_dims(const cJSON *model, struct iq_judge *j, struct iq_err *err)
 {
@@ -84,8 +85,9 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
                   {"attn_reduce", 0, j->hidden, 0, (uint32_t)j->kv_heads},
                   {"router", j->hidden, j->experts, IQ_UNIT, 0},
                   {"ffn_reduce", 0, j->hidden, 0, ffn_units}};
-    if (!strcmp(s->op, "topk")) {
-        out->rows = most(s->batch, ROWS_MAX);
+    bool sampler = !strcmp(s->op, "sample") || !strcmp(s->op, "temper") || !strcmp(s->op, "mask");
+    if (sampler || !strcmp(s->op, "topk")) {
+        out->rows = sampler ? SAMPLER_ROWS : most(s->batch, ROWS_MAX);
         out->vocab = (uint32_t)j->vocab;
         out->k =
             j->settings.logits > IQ_TOP ? most(j->settings.logits, out->vocab) : most(IQ_TOP, out->vocab);

@@ -88,7 +88,7 @@ struct iq_request_end {
     const char *id;      /* the caller's name for it */
     const char *params;  /* JSON: sampling parameters, seed, max_tokens, expect */
     const char *text;    /* what was generated, decoded; invalid UTF-8 already replaced */
-    const char *finish;  /* "stop", "length" */
+    const char *finish;  /* "stop", "length", "invalid": a token outside the vocabulary was chosen */
     const uint32_t *ids; /* prompt, then generated */
     uint32_t n_ids, n_prompt;
     struct iq_digest chain; /* C of the last position */

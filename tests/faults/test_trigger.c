@@ -28,7 +28,8 @@ static const struct iq_step step = {.step = 11,
                                     .tokens = 17,
                                     .tp = 2,
                                     .tracing = 0,
-                                    .evictions = 5};
+                                    .evictions = 5,
+                                    .weights = 1};
 static const struct iq_row rows[] = {
     {.request = 1,
      .session = 9,
@@ -40,7 +41,9 @@ static const struct iq_row rows[] = {
      .top_k = 40,
      .top_p = 0.9f,
      .min_p = 0,
-     .seed = UINT64_MAX},
+     .seed = UINT64_MAX,
+     .masked = 1,
+     .adapter = 2},
     {.request = 2,
      .session = 0,
      .pos = 4,
@@ -123,6 +126,15 @@ static const struct {
     {"{\"top_p\":0.9}", "{\"top_p\":0.8}", 1},
     {"{\"min_p\":0.1}", "{\"min_p\":0.2}", 2},
     {"{\"seed\":\"0xffffffffffffffff\"}", "{\"seed\":\"0xfffffffffffffffe\"}", 1},
+    {"{\"has_mask\":true}", "{\"has_mask\":true,\"pos\":4}", 1},
+    {"{\"neighbour_temperature\":0.7}", "{\"neighbour_temperature\":0}", 2}, /* the first row has none */
+    {"{\"neighbour_top_k\":40}", "{\"neighbour_top_k\":0}", 2},
+    {"{\"neighbour_top_p\":0.9}", "{\"neighbour_top_p\":1}", 2},
+    {"{\"neighbour_min_p\":0}", "{\"neighbour_min_p\":0.1}", 2},
+    {"{\"neighbour_has_mask\":true}", "{\"neighbour_has_mask\":false}", 2},
+    {"{\"adapter\":2}", "{\"adapter\":1}", 1},
+    {"{\"neighbour_adapter\":2}", "{\"neighbour_adapter\":0}", 2},
+    {"{\"weights_version\":1}", "{\"weights_version\":0}", 3},
     {"{\"arg.width\":640}", "{\"arg.width\":480}", 3},
     {"{\"arg.height\":480}", "{\"arg.height\":640}", 3},
 };
