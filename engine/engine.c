@@ -56,6 +56,7 @@ int iq__engine_admit(void *ctx, struct iq_seat *seat, struct iq_err *err)
                              .identity = e->kv.identity,
                              .tokens_key = seat->tokens,
                              .adapter = adapter_of(r),
+                             .weights = e->step.weights,
                              .hits = &hits,
                              .blocks = seat->blocks};
     struct iq_row row = {.request = seat->index,
@@ -99,9 +100,10 @@ static void publish(struct iq_engine *e, struct iq_seat *seat, uint32_t before)
     if (!e->config.prefix_cache) return;
     extend_keys(e, seat);
     for (uint32_t b = before / IQ_KV_BLOCK; (b + 1) * IQ_KV_BLOCK <= seat->computed; b++)
-        iq_kv_publish(
-            &e->kv, seat->blocks[b], seat->key[b],
-            (struct iq_prefix_identity){.tokens = seat->tokens[b], .adapter = adapter_of(seat->request)});
+        iq_kv_publish(&e->kv, seat->blocks[b], seat->key[b],
+                      (struct iq_prefix_identity){.tokens = seat->tokens[b],
+                                                  .adapter = adapter_of(seat->request),
+                                                  .weights = e->step.weights});
 }
 
 /* ---- a step ---- */
@@ -328,6 +330,7 @@ int iq_engine_step(struct iq_engine *e, bool *more, struct iq_err *err)
     IQ_TRY(check_mode(err));
     e->step.step = e->stats.steps;
     e->step.clock_us = e->schedule.clock_us;
+    if (e->uses.weights) IQ_TRY(iq__engine_weights_change(e, err));
     IQ_TRY(iq_schedule_form(&e->schedule, err));
     e->stats.preemptions = e->schedule.preemptions;
     if (!e->schedule.shares) return IQ_OK;

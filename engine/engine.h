@@ -22,6 +22,13 @@
 struct iq_cuda; /* kernels/cuda/device.h */
 struct iq_engine;
 
+/* The weights change between steps, once no request is under way: those that wait begin with the new ones. */
+struct iq_weights_event {
+    uint32_t step; /* not before this step */
+    const struct iq_model
+        *from; /* of the same shape; NULL: sleep and wake: they are dropped and loaded again */
+};
+
 struct iq_engine_config {
     uint32_t threads;    /* worker threads, the caller's included */
     uint32_t batch;      /* most requests in a step */
@@ -40,6 +47,8 @@ struct iq_engine_config {
     enum iq_level level; /* what is digested; the sink decides what is kept */
     bool untraced;       /* nothing is digested at all: outputs have no chain (benchmarks) */
     uint32_t top; /* candidates that the top-k op returns, at least IQ_TOP: one number for the whole run */
+    const struct iq_weights_event *event; /* (events), by step. Not on a device. */
+    uint32_t events;
     /* Recorded steps to follow, or NULL: [[[request, tokens], ...], ...]. 0 tokens: it was preempted for want of room
      * for itself. */
     const cJSON *trajectory;
@@ -85,6 +94,7 @@ struct iq_output {
 struct iq_engine_stats {
     uint64_t steps, generated, preemptions;
     uint64_t tokens;   /* rows computed */
+    uint64_t updates;  /* times that the weights changed */
     uint64_t graphs;   /* steps that were launches of a captured graph */
     uint64_t hits;     /* prompt tokens reused */
     uint64_t clock_us; /* virtual time at the end */

@@ -12,7 +12,7 @@ struct iq_engine {
     struct iq_engine_config config;
     const struct iq_model *model;
     struct iq_cuda *cuda;    /* NULL: ops run on the CPU */
-    struct iq_upload upload; /* the model there */
+    struct iq_upload upload; /* the model there; where the weights change, a copy here that is written */
     const struct iq_request *request;
     uint32_t n;
     struct iq_pool *pool;
@@ -24,8 +24,12 @@ struct iq_engine {
     struct iq_schedule schedule;
     struct iq_recorder recorder;
     struct iq_engine_stats stats;
-    struct iq_digest root; /* of the prefix cache: model, contract, position settings */
-    struct iq_step step;   /* of the step under way */
+    struct iq_digest root;         /* of the prefix cache: model, contract, position settings */
+    struct iq_step step;           /* of the step under way */
+    const struct iq_model *loaded; /* whose weights lie in the copy */
+    uint32_t event;                /* the next of config.event */
+    struct iq_digest
+        *weights; /* (1 + layers) of what lies in memory outside the layers, and in each; or NULL */
     /* (rows of a step) */
     struct iq_row *row;
     struct iq_seq *seq;
@@ -39,6 +43,11 @@ struct iq_engine {
 
 /* The scheduler's call when a request joins the batch: finds its prefix through the prefix op. ctx: the engine. */
 int iq__engine_admit(void *ctx, struct iq_seat *, struct iq_err *);
+
+/* Opens the copy that is written, where the weights change. */
+int iq__engine_weights_open(struct iq_engine *, struct iq_err *err);
+/* Between steps: what is due happens once no request is under way; until then none begins. */
+int iq__engine_weights_change(struct iq_engine *, struct iq_err *err);
 
 /* The captured size that a batch is padded to: 1, 2, 4, 8, then every 8. */
 uint32_t iq__engine_captured(uint32_t batch);

@@ -29,6 +29,8 @@ bool iq_graph_has(const struct iq_model_config *c, struct iq_uses uses, enum iq_
     case IQ_OP_LORA_GATE_UP:
     case IQ_OP_LORA_DOWN:
         return uses.adapters;
+    case IQ_OP_WEIGHTS:
+        return uses.weights;
     case IQ_OP_MASK:
         return uses.mask;
     default:
@@ -45,6 +47,24 @@ uint32_t iq_graph_ranks(const struct iq_model *m, enum iq_op_id op)
 uint16_t iq_graph_node(const struct iq_graph *g, enum iq_op_id op, uint32_t layer)
 {
     return g->first[op * (g->layers + 1) + (layer == IQ_NO_LAYER ? 0 : layer + 1)];
+}
+
+static bool weighs(enum iq_op_id op)
+{
+    static const enum iq_op_id all[] = {
+        IQ_OP_EMBED,          IQ_OP_ATTN_NORM,   IQ_OP_QKV,        IQ_OP_Q_NORM, IQ_OP_K_NORM,
+        IQ_OP_ATTN_OUT,       IQ_OP_FFN_NORM,    IQ_OP_GATE_UP,    IQ_OP_DOWN,   IQ_OP_ROUTER,
+        IQ_OP_EXPERT_GATE_UP, IQ_OP_EXPERT_DOWN, IQ_OP_FINAL_NORM, IQ_OP_LM_HEAD};
+    bool found = false;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) found |= all[i] == op;
+    return found;
+}
+
+/* Where the weights change, what is computed with them has them as an input. */
+static void add_weights(struct build *b, enum iq_op_id op, struct iq_node *n)
+{
+    if (!b->uses.weights || !weighs(op) || n->inputs == IQ_NODE_INPUTS) return;
+    n->input[n->inputs++] = iq_graph_node(b->g, IQ_OP_WEIGHTS, n->layer);
 }
 
 /* Adds the op's points at one (layer, rank) as consecutive nodes with the same inputs; returns the first. */
@@ -64,14 +84,15 @@ static uint16_t add(struct build *b, enum iq_op_id op, uint32_t layer, uint32_t 
         snprintf(n->point, sizeof n->point, "%s", point[p]);
         n->inputs = n_inputs <= IQ_NODE_INPUTS ? n_inputs : 0;
         if (n->inputs) memcpy(n->input, inputs, n->inputs * sizeof *inputs);
+        add_weights(b, op, n);
     }
     uint16_t *slot_first = &g->first[op * (g->layers + 1) + (layer == IQ_NO_LAYER ? 0 : layer + 1)];
     if (rank == IQ_WHOLE || rank == 0) *slot_first = first;
     bool digested = b->level >= IQ_LEVEL_OPS || (flags & (IQ_NODE_CHAIN | IQ_NODE_LOGITS));
     if (op == IQ_OP_FINAL_NORM) digested = b->level >= IQ_LEVEL_OPS;
-    /* What the sampling ops return is digested by the engine: its first IQ_TOP candidates, whatever k the run has. */
-    bool sampling = op == IQ_OP_MASK || op == IQ_OP_TEMPER || op == IQ_OP_TOPK || op == IQ_OP_SAMPLE ||
-                    (flags & IQ_NODE_CONTROL);
+    /* What the weights are, and what the sampling ops return, is digested by the engine: of candidates the first IQ_TOP candidates, whatever k the run has. */
+    bool sampling = op == IQ_OP_WEIGHTS || op == IQ_OP_MASK || op == IQ_OP_TEMPER || op == IQ_OP_TOPK ||
+                    op == IQ_OP_SAMPLE || (flags & IQ_NODE_CONTROL);
     struct iq_slot *slot = iq_slots_at(b->slots, op, layer, rank == IQ_WHOLE ? 0 : rank);
     iq_slot_points(slot, first, (uint16_t)p, digested && !sampling ? (1u << p) - 1 : 0);
     return first;
@@ -164,6 +185,7 @@ static uint16_t add_layer(struct build *b, uint32_t l, uint16_t res)
 {
     const struct iq_model_config *c = &b->m->config;
     uint32_t qw = c->heads * c->head_dim, kw = c->kv_heads * c->head_dim;
+    if (b->uses.weights) add(b, IQ_OP_WEIGHTS, l, IQ_WHOLE, 0, (uint32_t[]){1, 0}, NULL, 0);
     uint16_t norm = one(b, IQ_OP_ATTN_NORM, l, 0, c->hidden, res);
     uint16_t qkv = add(b, IQ_OP_QKV, l, IQ_WHOLE, 0, (uint32_t[]){qw, kw, kw, 0}, &norm, 1);
     share(b, IQ_OP_QKV, l);
@@ -213,7 +235,7 @@ int iq_graph_open(const struct iq_model *m, struct iq_uses uses, enum iq_level l
     const struct iq_model_config *c = &m->config;
     size_t pieces = 0;
     for (uint32_t r = 0; r < m->tp; r++) pieces += m->attn[r].nodes + m->ffn[r].nodes;
-    size_t cap = (size_t)c->layers * ((c->experts ? 28 : 29) + pieces) + 9;
+    size_t cap = (size_t)c->layers * ((c->experts ? 29 : 30) + pieces) + 10;
     *g = (struct iq_graph){.layers = c->layers};
     if (cap > 60000)
         return iq_fail(err, IQ_LIMIT, "the graph has about %zu nodes (layers %u, ranks %u); at most 60000",
@@ -228,6 +250,7 @@ int iq_graph_open(const struct iq_model *m, struct iq_uses uses, enum iq_level l
     }
     struct build b = {m, uses, g, slots, level, (uint32_t)cap};
     add(&b, IQ_OP_PREFIX, IQ_NO_LAYER, IQ_WHOLE, IQ_NODE_CONTROL, (uint32_t[]){1, 0}, NULL, 0);
+    if (uses.weights) add(&b, IQ_OP_WEIGHTS, IQ_NO_LAYER, IQ_WHOLE, 0, (uint32_t[]){1, 0}, NULL, 0);
     uint16_t res = add(&b, IQ_OP_EMBED, IQ_NO_LAYER, IQ_WHOLE, 0, (uint32_t[]){c->hidden, 0}, NULL, 0);
     for (uint32_t l = 0; l < c->layers; l++) res = add_layer(&b, l, res);
     res = one(&b, IQ_OP_FINAL_NORM, IQ_NO_LAYER, IQ_NODE_LOGITS, c->hidden, res);

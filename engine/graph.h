@@ -11,9 +11,9 @@
 #include "kernels/base/cell.h"
 #include "kernels/dispatch.h"
 
-/* What the requests of a run ask for: ops that exist only where it is asked. */
+/* What a run and its requests ask for: ops that exist only where it is asked. */
 struct iq_uses {
-    bool mask, adapters;
+    bool mask, adapters, weights;
 };
 
 struct iq_graph {

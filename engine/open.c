@@ -182,6 +182,7 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     const struct iq_model_config *c = &e->model->config;
     uint32_t blocks;
     IQ_TRY(survey(e, &blocks, err));
+    e->uses.weights = e->config.events != 0;
     IQ_TRY(open_device(e, err));
     IQ_TRY(iq_pool_open((int)e->config.threads, &e->pool, err));
     uint32_t tp = e->model->tp, experts = e->model->expert_parallel;
@@ -190,7 +191,8 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     IQ_TRY(iq_graph_open(e->model, e->uses, e->config.level, e->slots, &e->graph, err));
     IQ_TRY(iq_kv_open(blocks, c->layers, c->kv_heads, c->head_dim, e->config.untraced ? 0 : e->graph.kepts,
                       e->cuda, &e->kv, err));
-    e->forward.model = e->cuda ? &e->upload.model : e->model;
+    if (e->uses.weights) IQ_TRY(iq__engine_weights_open(e, err));
+    e->forward.model = e->cuda || e->uses.weights ? &e->upload.model : e->model;
     e->forward.padded = e->config.captured;
     e->forward.graphs = e->cuda && e->config.level != IQ_LEVEL_TENSORS;
     e->forward.graph = &e->graph;
@@ -225,6 +227,7 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     e->recorder.pool = e->pool;
     e->recorder.level = e->config.level;
     e->recorder.untraced = e->config.untraced;
+    e->recorder.weights = e->weights;
     if (!e->config.untraced) {
         IQ_TRY(iq_recorder_open(&e->recorder, rows, err));
         iq_slots_tap(e->slots, &e->recorder.tap);
@@ -279,6 +282,7 @@ void iq_engine_close(struct iq_engine *e)
     free(e->of_row);
     free(e->ids);
     free(e->predict);
+    free(e->weights);
     free(e->adapter);
     free(e->allow_row);
     free(e->allow);

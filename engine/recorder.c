@@ -183,6 +183,11 @@ static void make_rows(void *ctx, int part, int parts)
         struct iq_digest *cells = m->rec->tap.cells + (size_t)r * g->nodes;
         struct iq_digest *kept = m->rec->kv->cells[m->of_row[r]->blocks[row->pos / IQ_KV_BLOCK]] +
                                  (size_t)(row->pos % IQ_KV_BLOCK) * g->kepts;
+        if (m->rec->weights && m->rec->level >= IQ_LEVEL_OPS) {
+            cells[iq_graph_node(g, IQ_OP_WEIGHTS, IQ_NO_LAYER)] = m->rec->weights[0];
+            for (uint32_t l = 0; l < g->layers; l++)
+                cells[iq_graph_node(g, IQ_OP_WEIGHTS, l)] = m->rec->weights[1 + l];
+        }
         for (uint32_t i = 0; i < g->kepts; i++) kept[i] = cells[g->kept[i]];
         m->rec->made[r] = (struct iq_position){.request = row->request,
                                                .pos = row->pos,

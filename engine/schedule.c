@@ -71,7 +71,7 @@ static struct iq_seat *next_waiting(struct iq_schedule *s)
     struct iq_seat *best = NULL;
     for (uint32_t i = 0; i < s->n; i++) {
         struct iq_seat *w = &s->seat[i];
-        if (w->state != IQ_WAITING) continue;
+        if (w->state != IQ_WAITING || (s->hold && !w->attempt)) continue;
         if (!best || w->request->arrive_us < best->request->arrive_us) best = w;
     }
     return best;
@@ -191,6 +191,13 @@ int iq_schedule_form(struct iq_schedule *s, struct iq_err *err)
     IQ_TRY(s->config->trajectory ? form_recorded(s, err) : form_greedily(s, err));
     if (!s->shares) return iq_fail(err, IQ_INTERNAL, "the scheduler formed an empty step");
     return IQ_OK;
+}
+
+bool iq_schedule_drained(const struct iq_schedule *s)
+{
+    bool drained = !s->n_running;
+    for (uint32_t i = 0; i < s->n; i++) drained &= s->seat[i].state != IQ_WAITING || !s->seat[i].attempt;
+    return drained;
 }
 
 void iq_schedule_advance(struct iq_schedule *s, uint32_t rows)

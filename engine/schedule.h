@@ -62,6 +62,7 @@ struct iq_schedule {
         *event; /* (2 * batch) for the trajectory: shares in order, and tokens 0 where a seat gave up */
     uint32_t events;
     uint32_t step; /* ordinal of the next step, for the trajectory */
+    bool hold;     /* no request begins; those that were preempted go on */
     /* Called when a request is admitted: finds its prefix and sets computed, cached and blocks. */
     int (*admit)(void *ctx, struct iq_seat *, struct iq_err *);
     void *ctx;
@@ -69,6 +70,8 @@ struct iq_schedule {
 
 /* Chooses the shares of the next step and takes the blocks that they need. No shares: every request is done. */
 int iq_schedule_form(struct iq_schedule *, struct iq_err *);
+/* No request is under way: none runs, none was preempted. */
+bool iq_schedule_drained(const struct iq_schedule *);
 /* The step took place: moves the clock. */
 void iq_schedule_advance(struct iq_schedule *, uint32_t rows);
 /* Gives the blocks back; the request is done, or waits again when it was preempted. */

@@ -21,6 +21,8 @@ static const struct iq_variant *const all[] = {
     &iq__k20_shared_seed,
     &iq__k26_neighbour_mask,
     &iq__k24_shared_identity,
+    &iq__k23_partial_update,
+    &iq__k23_wrong_copy,
     &iq__k20_twice_tempered,
     &iq__k20_ties_admitted,
     &iq__k20_unstable_ties,

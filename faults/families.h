@@ -19,7 +19,7 @@ extern const struct iq_variant iq__k1_coarse_bin, iq__k2_shard_merge, iq__k3_thr
 extern const struct iq_variant iq__k5_token_shift, iq__k5_fall_through, iq__k6_rare_script,
     iq__k20_shared_seed, iq__k20_twice_tempered, iq__k20_ties_admitted, iq__k20_unstable_ties,
     iq__k27_neighbour_parameters, iq__k27_neighbour_temperature, iq__k26_neighbour_mask,
-    iq__k24_shared_identity;
+    iq__k24_shared_identity, iq__k23_partial_update, iq__k23_wrong_copy;
 /* Apart, in iq_faults_nccl: it stands on kernels/nccl. Not in the table above. */
 extern const struct iq_variant iq__k16_nccl_stale;
 

@@ -18,13 +18,13 @@ static const struct iq_kind *const kinds[] = {
     &iq__kind_sample,     &iq__kind_route,          &iq__kind_moe_dispatch,
     &iq__kind_all_to_all, &iq__kind_grouped_matmul, &iq__kind_combine,
     &iq__kind_seed,       &iq__kind_product,        &iq__kind_adamw,
-    &iq__kind_mask,       &iq__kind_lora,
+    &iq__kind_mask,       &iq__kind_lora,           &iq__kind_weights,
 };
 
 static const struct iq_variant *const *const tables[] = {
-    iq__variants_matmul,   iq__variants_tensor_core,  iq__variants_vector, iq__variants_attention,
-    iq__variants_sampling, iq__variants_moe,          iq__variants_lora,   iq__variants_train,
-    iq__variants_cuda,     iq__variants_cuda_products};
+    iq__variants_matmul,   iq__variants_tensor_core, iq__variants_vector,       iq__variants_attention,
+    iq__variants_sampling, iq__variants_moe,         iq__variants_lora,         iq__variants_weights,
+    iq__variants_train,    iq__variants_cuda,        iq__variants_cuda_products};
 
 enum { POINTS_MAX = 17 }; /* and a NULL */
 

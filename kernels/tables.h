@@ -23,6 +23,9 @@ extern const struct iq_kind iq__kind_rmsnorm, iq__kind_rope, iq__kind_add, iq__k
 extern const struct iq_variant *const iq__variants_lora[];
 extern const struct iq_kind iq__kind_lora;
 
+extern const struct iq_variant *const iq__variants_weights[];
+extern const struct iq_kind iq__kind_weights;
+
 extern const struct iq_variant *const iq__variants_moe[];
 extern const struct iq_variant iq__grouped_matmul_reference, iq__grouped_matmul_scalar,
     iq__grouped_matmul_avx2, iq__grouped_matmul_avx512;

@@ -16,6 +16,7 @@
 struct job {
     struct iq_call *call;
     struct iq_prompts prompts;
+    struct iq_updates updates;
     struct iq_plan plan;
     struct iq_store *store;
     struct iq_trial trial;
@@ -57,6 +58,7 @@ static int read_manifest(struct job *j, const char *text, size_t len, bool again
     if (status == IQ_OK)
         status = iq_json_u64_opt(manifest, "requests", 0, UINT32_MAX, "the recorded manifest", requests, err);
     if (status == IQ_OK) status = iq_adapters_read(&j->prompts.adapters, manifest, err);
+    if (status == IQ_OK && !j->updates.n) status = iq_updates_read(&j->updates, manifest, err);
     if (status == IQ_OK && again)
         status = iq_json_str_opt(manifest, "golden", "the recorded manifest", &golden, err);
     if (golden) snprintf(j->golden, sizeof j->golden, "%s", golden);
@@ -128,6 +130,8 @@ static int gather(struct job *j, struct iq_err *err)
         if (iq_arg_given(call, recorded[i]))
             return iq_fail(err, IQ_USAGE,
                            "a recorded run brings its own prompts and sampling; leave --%s out", recorded[i]);
+    IQ_TRY(iq_updates_args(call, &j->updates, err));
+    j->trial.updates = &j->updates;
     if (golden || again) {
         IQ_TRY(iq_run_adapters(call, &j->prompts, err));
         IQ_TRY(iq_store_open(store, NULL, &j->store, err));
@@ -255,6 +259,7 @@ static int run(struct iq_call *call, struct iq_err *err)
     iq_json_free(j.trajectory);
     iq_plan_free(&j.plan);
     iq_prompts_free(&j.prompts);
+    iq_updates_free(&j.updates);
     free(j.fired);
     return status;
 }
@@ -263,6 +268,7 @@ static const struct iq_flag flags[] = {
     IQ_MODEL_FLAG,
     IQ_PROMPT_FLAGS,
     IQ_ADAPTER_FLAG,
+    IQ_UPDATE_FLAGS,
     {.name = "golden",
      .type = IQ_FLAG_STRING,
      .meta = "RUN",

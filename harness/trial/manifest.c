@@ -126,6 +126,7 @@ int iq_manifest_write(const struct iq_manifest_parts *m, struct iq_buf *out, str
     iq_jw_begin(&w, '{');
     write_model(m, &w);
     iq_adapters_write(&m->prompts->adapters, &w);
+    if (m->updates) iq_updates_write(m->updates, &w);
     hex(&w, "contract", iq_engine_contract(m->engine));
     hex(&w, "prompts", iq_prompts_digest(m->prompts));
     iq_jw_key(&w, "requests"), iq_jw_u64(&w, m->prompts->n);

@@ -92,6 +92,10 @@ static int open_engine(struct trial *t, struct iq_err *err)
     /* Its steps are those of all requests. What is left of a record is run in any batches: golden bits stay the same. */
     if (t->n == t->spec->prompts->n) c.trajectory = t->spec->trajectory;
     c.trajectory_name = t->spec->trajectory_name;
+    if (t->spec->updates) {
+        c.event = t->spec->updates->event;
+        c.events = t->spec->updates->n;
+    }
     IQ_TRY(iq_engine_open(t->model, &c, t->request, t->n, &t->engine, err));
     t->wire_sink = iq_wire_sink(t->wire);
     t->sink = (struct iq_sink){t, on_row, on_position, on_fired, on_done};
@@ -110,8 +114,9 @@ static int begin(struct trial *t, struct iq_err *err)
         cJSON_free(text);
     }
     struct iq_manifest_parts parts = {
-        t->spec->model,   t->model,      t->engine,       &t->spec->settings,
-        t->spec->prompts, t->spec->plan, t->spec->golden, t->spec->trajectory ? trajectory : NULL};
+        t->spec->model,     t->model,         t->engine,
+        &t->spec->settings, t->spec->prompts, t->spec->plan,
+        t->spec->golden,    t->spec->updates, t->spec->trajectory ? trajectory : NULL};
     const struct iq_node *nodes = iq_engine_nodes(t->engine, &n_nodes);
     int status = iq_manifest_write(&parts, &manifest, err);
     if (status == IQ_OK)
@@ -129,6 +134,12 @@ static int begin(struct trial *t, struct iq_err *err)
         if (!skip[i]) t->request[kept++] = t->request[i];
     free(skip);
     if (kept == t->n) return IQ_OK;
+    if (kept && t->spec->updates && t->spec->updates->n)
+        return iq_fail(
+            err, IQ_USAGE,
+            "%u of %u requests are recorded already, and which of the others come before an update of the "
+            "weights depends on those: give the run another --name, or remove it (`inquest store rm`)",
+            t->n - kept, t->n);
     t->ended = t->n - kept;
     t->n = kept;
     iq_engine_close(t->engine);
@@ -166,6 +177,19 @@ static int step(struct trial *t, bool *more, struct iq_err *err)
     return iq_fail(err, IQ_CRASHED, "%s", why.text);
 }
 
+/* A change that never came is no change. */
+static int check_updates(const struct trial *t, struct iq_err *err)
+{
+    const struct iq_updates *u = t->spec->updates;
+    const struct iq_engine_stats *s = iq_engine_stats(t->engine);
+    if (!u || s->updates == u->n) return IQ_OK;
+    return iq_fail(
+        err, IQ_USAGE,
+        "the run ended after %llu steps, before the weights changed at step %u: choose an earlier step, or "
+        "let requests arrive later",
+        (unsigned long long)s->steps, u->at[s->updates].step);
+}
+
 static int run_steps(struct trial *t, struct iq_err *err)
 {
     uint32_t total = t->n + t->ended;
@@ -179,6 +203,7 @@ static int run_steps(struct trial *t, struct iq_err *err)
             .requests = t->ended, .requests_total = total, .tokens = s->tokens, .step = s->steps};
         IQ_TRY(iq_wire_progress(t->wire, &p));
     }
+    IQ_TRY(check_updates(t, err));
     IQ_TRY(note(t, IQ__LIBRARIES_MARK, err));
     return t->spec->want_trajectory ? note(t, IQ__TRAJECTORY_MARK, err) : IQ_OK;
 }
@@ -190,6 +215,7 @@ static int run(struct trial *t, struct iq_err *err)
     IQ_TRY(iq_variants_register(err));
     iq_settings_model(&spec->settings, &o);
     IQ_TRY(iq_model_open(spec->model, &o, &t->model, err));
+    if (spec->updates) IQ_TRY(iq_updates_open(spec->updates, &o, err));
     if (spec->model_sha256 && strcmp(spec->model_sha256, t->model->sha256))
         return iq_fail(err, IQ_MISMATCH,
                        "%s: found SHA-256 %s, the recorded run's model had %s; give its file with --model",

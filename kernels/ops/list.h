@@ -1,6 +1,6 @@
 /* The ops: each a place in the model, in execution order of one position. X(ID, name, kind, points...)
  * A model has some of them: gate_up to ffn_reduce where it is dense, router to combine where it is a mixture of experts;
- * a run has mask, and the lora ops, where a request asks for them. */
+ * a run has mask, and the lora ops, where a request asks for them, and weights where they change. */
 #ifndef IQ_OPS_LIST_H
 #define IQ_OPS_LIST_H
 
@@ -10,6 +10,7 @@
 
 #define IQ_OP_MAP(X)                                                                                         \
     X(PREFIX, "prefix", "prefix", "blocks")                                                                  \
+    X(WEIGHTS, "weights", "weights", "digest")                                                               \
     X(EMBED, "embed", "embed", "y")                                                                          \
     X(ATTN_NORM, "attn_norm", "rmsnorm", "y")                                                                \
     X(QKV, "qkv", "matmul", "q", "k", "v")                                                                   \

@@ -25,12 +25,12 @@ struct iq_prefix {
     /* An open-addressed table of `capacity` (a power of two) slots, probed linearly from key.lo. */
     const struct iq_prefix_entry *entry;
     uint32_t capacity;
+    uint32_t *hits;                            /* blocks found: a leading run */
+    uint32_t *blocks;                          /* (wanted) their ids; the rest is set to UINT32_MAX */
     const struct iq_prefix_identity *identity; /* (blocks) of those in the table; NULL: not told */
     const struct iq_digest *tokens_key;        /* (wanted) of the prompt's tokens alone */
     struct iq_digest adapter;                  /* the request's */
     uint32_t weights;                          /* the version that will compute the rest */
-    uint32_t *hits;                            /* blocks found: a leading run */
-    uint32_t *blocks;                          /* (wanted) their ids; the rest is set to UINT32_MAX */
 };
 
 #endif
