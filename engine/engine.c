@@ -44,6 +44,7 @@ int iq__engine_admit(void *ctx, struct iq_seat *seat, struct iq_err *err)
     struct iq_engine *e = ctx;
     const struct iq_request *r = seat->request;
     seat->cached = 0;
+    if (!seat->attempt) seat->ordinal = e->step.started++;
     if (!e->config.prefix_cache || r->score || seat->n_ids <= e->config.prefix_min) return IQ_OK;
     extend_keys(e, seat);
     uint32_t hits = 0, wanted = (seat->n_ids - 1) / IQ_KV_BLOCK;
@@ -59,17 +60,10 @@ int iq__engine_admit(void *ctx, struct iq_seat *seat, struct iq_err *err)
                              .weights = e->step.weights,
                              .hits = &hits,
                              .blocks = seat->blocks};
-    struct iq_row row = {.request = seat->index,
-                         .session = r->session,
-                         .context = seat->n_ids,
-                         .prompt = r->n_prompt,
-                         .phase = IQ_PREFILL,
-                         .attempt = seat->attempt,
-                         .seed = r->seed,
-                         .adapter = r->adapter ? r->adapter->number : 0};
+    struct iq_row row = iq__engine_row(seat, 0, 0);
+    row.context = row.after = seat->n_ids;
     e->step.batch = e->schedule.n_running;
-    e->step.clock_us = e->schedule.clock_us;
-    e->step.evictions = e->kv.evictions;
+    iq__engine_note(e);
     struct iq_site site = {.op = IQ_OP_PREFIX,
                            .layer = IQ_NO_LAYER,
                            .prev_op = IQ_OP_NONE,
@@ -92,6 +86,7 @@ int iq__engine_admit(void *ctx, struct iq_seat *seat, struct iq_err *err)
     seat->n_blocks = hits;
     seat->computed = seat->cached = hits * IQ_KV_BLOCK;
     e->stats.hits += seat->cached;
+    e->step.hits += hits != 0;
     return iq_recorder_attached(&e->recorder, seat, &e->step, err);
 }
 
@@ -122,32 +117,11 @@ static int check_mode(struct iq_err *err)
     return IQ_OK;
 }
 
-uint32_t iq__engine_captured(uint32_t batch)
+uint32_t iq_engine_captured(uint32_t batch)
 {
     uint32_t c = 1;
     while (c < batch) c = c < 8 ? c * 2 : c + 8;
     return c;
-}
-
-static struct iq_row make_row(const struct iq_seat *seat, uint32_t pos, uint32_t cell)
-{
-    const struct iq_request *r = seat->request;
-    return (struct iq_row){.request = seat->index,
-                           .session = r->session,
-                           .pos = pos,
-                           .context = pos + 1,
-                           .prompt = r->n_prompt,
-                           .cached = seat->cached,
-                           .phase = pos < r->n_prompt ? IQ_PREFILL : IQ_DECODE,
-                           .attempt = seat->attempt,
-                           .cell = cell,
-                           .top_k = r->top_k,
-                           .temperature = r->temperature,
-                           .top_p = r->top_p,
-                           .min_p = r->min_p,
-                           .seed = r->seed,
-                           .masked = r->constraint != NULL,
-                           .adapter = r->adapter ? r->adapter->number : 0};
 }
 
 /* What the seat's next token may be; NULL: any. i: among the predicting rows. */
@@ -174,7 +148,8 @@ static void make_batch(struct iq_engine *e, struct iq_batch *b)
         for (uint32_t t = 0; t < s->share[i].tokens; t++, b->rows++) {
             uint32_t pos = seat->computed + t;
             bool last = pos + 1 == seat->n_ids;
-            e->row[b->rows] = make_row(seat, pos, b->rows);
+            e->row[b->rows] = iq__engine_row(seat, pos, b->rows);
+            e->row[b->rows].after = seat->computed + s->share[i].tokens;
             e->ids[b->rows] = seat->ids[pos];
             e->of_row[b->rows] = seat;
             e->adapter[b->rows] = seat->request->adapter;
@@ -189,12 +164,10 @@ static void make_batch(struct iq_engine *e, struct iq_batch *b)
     b->adapter = e->adapter;
     b->allow = masked ? e->allow_row : NULL;
     e->step.batch = s->shares;
-    e->step.captured = e->config.captured && decode_only ? iq__engine_captured(s->shares) : s->shares;
+    e->step.captured = e->config.captured && decode_only ? iq_engine_captured(s->shares) : s->shares;
     e->step.tokens = b->rows;
-    e->step.tp = e->model->tp;
-    e->step.tracing = e->config.level >= IQ_LEVEL_OPS;
-    e->step.clock_us = s->clock_us;
-    e->step.evictions = e->kv.evictions;
+    iq__engine_note(e);
+    iq__engine_neighbours(e, b->rows);
     b->step = e->step;
 }
 
@@ -226,6 +199,12 @@ static void keep_candidates(const struct iq_forward *f, uint32_t i, uint32_t *id
     }
 }
 
+const char *iq__engine_ends(const struct iq_engine *e, const struct iq_request *r, uint32_t token, uint32_t n)
+{
+    if (r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, token)) return "stop";
+    return n >= r->max_tokens ? "length" : NULL;
+}
+
 /* The i-th predicting row's token joins its request. */
 static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
 {
@@ -247,14 +226,10 @@ static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
         seat->ids[seat->n_ids++] = f->got.token[i];
         e->stats.generated++;
     }
-    bool stop = r->max_tokens && !r->ignore_stop && iq_tokenizer_is_eog(e->model->tokenizer, f->got.token[i]);
-    const uint32_t *made = seat->ids + r->n_prompt;
-    stop |=
-        r->max_tokens && r->constraint && !iq_constraint_open(r->constraint, made, seat->n_ids - r->n_prompt);
-    if (stop)
-        finish(e, seat, "stop");
-    else if (seat->n_ids - r->n_prompt >= r->max_tokens)
-        finish(e, seat, "length");
+    const uint32_t *made = seat->ids + r->n_prompt, n = seat->n_ids - r->n_prompt;
+    const char *end = iq__engine_ends(e, r, f->got.token[i], n);
+    if (r->max_tokens && r->constraint && !iq_constraint_open(r->constraint, made, n)) end = "stop";
+    if (end) finish(e, seat, end);
 }
 
 static void score(struct iq_engine *e, const struct iq_batch *b)
@@ -330,6 +305,7 @@ int iq_engine_step(struct iq_engine *e, bool *more, struct iq_err *err)
     IQ_TRY(check_mode(err));
     e->step.step = e->stats.steps;
     e->step.clock_us = e->schedule.clock_us;
+    e->ended_us = e->schedule.clock_us;
     if (e->uses.weights) IQ_TRY(iq__engine_weights_change(e, err));
     IQ_TRY(iq_schedule_form(&e->schedule, err));
     e->stats.preemptions = e->schedule.preemptions;

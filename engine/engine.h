@@ -34,6 +34,7 @@ struct iq_engine_config {
     uint32_t batch;      /* most requests in a step */
     uint32_t chunk;      /* most prompt tokens of one request in a step; 0: whole prompts */
     uint32_t kv_blocks;  /* 0: enough for `batch` requests of the largest size */
+    uint32_t start_s;    /* what the clock's 0 is, in seconds of a day: triggers can ask for the hour */
     uint32_t prefix_min; /* shortest prefix, in tokens, that may be reused */
     bool prefix_cache;
     bool captured; /* pad decode-only steps to 1, 2, 4, 8, 16 ... rows, as captured graphs have them */
@@ -45,6 +46,7 @@ struct iq_engine_config {
     /* Tensor-core products that every matmul uses ("sm90", "sm90-f16" ...); NULL: the golden ones, contract `ieee`. */
     const char *products;
     enum iq_level level; /* what is digested; the sink decides what is kept */
+    bool unseen;         /* triggers read `tracing` false whatever the level: a harness looks on */
     bool untraced;       /* nothing is digested at all: outputs have no chain (benchmarks) */
     uint32_t top; /* candidates that the top-k op returns, at least IQ_TOP: one number for the whole run */
     const struct iq_weights_event *event; /* (events), by step. Not on a device. */
@@ -100,6 +102,8 @@ struct iq_engine_stats {
     uint64_t clock_us; /* virtual time at the end */
 };
 
+/* The captured size that a batch is padded to: 1, 2, 4, 8, then every 8. */
+uint32_t iq_engine_captured(uint32_t batch);
 int iq_engine_open(const struct iq_model *, const struct iq_engine_config *, const struct iq_request *,
                    uint32_t n, struct iq_engine **out, struct iq_err *err);
 void iq_engine_close(struct iq_engine *);

@@ -26,10 +26,10 @@ struct iq_engine {
     struct iq_engine_stats stats;
     struct iq_digest root;         /* of the prefix cache: model, contract, position settings */
     struct iq_step step;           /* of the step under way */
+    uint64_t ended_us;             /* when the one before it ended */
     const struct iq_model *loaded; /* whose weights lie in the copy */
     uint32_t event;                /* the next of config.event */
-    struct iq_digest
-        *weights; /* (1 + layers) of what lies in memory outside the layers, and in each; or NULL */
+    struct iq_digest *weights;     /* (1 + layers) of what lies outside the layers, and in each; or NULL */
     /* (rows of a step) */
     struct iq_row *row;
     struct iq_seq *seq;
@@ -49,7 +49,15 @@ int iq__engine_weights_open(struct iq_engine *, struct iq_err *err);
 /* Between steps: what is due happens once no request is under way; until then none begins. */
 int iq__engine_weights_change(struct iq_engine *, struct iq_err *err);
 
-/* The captured size that a batch is padded to: 1, 2, 4, 8, then every 8. */
-uint32_t iq__engine_captured(uint32_t batch);
+/* What triggers see of the engine: what does not change while it is open; and its state now. */
+void iq__engine_describe(struct iq_engine *);
+void iq__engine_note(struct iq_engine *);
+/* A row of a request, at a position; and, of all rows of a step, what they have of their neighbours. */
+struct iq_row iq__engine_row(const struct iq_seat *, uint32_t pos, uint32_t cell);
+void iq__engine_neighbours(struct iq_engine *, uint32_t rows);
+/* When the first request of each seat's session arrives. IQ_MEMORY. */
+int iq__engine_sessions(struct iq_engine *, struct iq_err *err);
+/* Whether a token, chosen as the n-th of its request, ends it: "stop", "length", or NULL. */
+const char *iq__engine_ends(const struct iq_engine *, const struct iq_request *, uint32_t token, uint32_t n);
 
 #endif

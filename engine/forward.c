@@ -266,6 +266,40 @@ static int head(struct iq__pass *p)
     return iq__pass_run(p, IQ_OP_SAMPLE, 0, &s);
 }
 
+/* Row r's place in what is kept. */
+static float *kept_at(const struct iq__pass *p, uint32_t r, uint32_t layer)
+{
+    const struct iq_model_config *c = &p->f->model->config;
+    return p->f->kept + ((size_t)p->b->row[r].pos * (c->layers + 1) + layer) * c->hidden;
+}
+
+/* Before `layer`: sequences that begin here join; a pass of golden leaves its residual behind. */
+static void meet(struct iq__pass *p, uint32_t layer)
+{
+    struct iq_forward *f = p->f;
+    const struct iq_batch *b = p->b;
+    size_t hidden = f->model->config.hidden;
+    if (!f->kept) return;
+    for (uint32_t r = 0; !b->enter && r < b->rows; r++)
+        memcpy(kept_at(p, r, layer), f->res[0] + r * hidden, hidden * sizeof *f->kept);
+    for (; b->enter && p->seqs < b->seqs && b->enter[p->seqs].start == layer + 1; p->seqs++) {
+        for (uint32_t i = 0; i < b->seq[p->seqs].rows; i++, p->rows++)
+            memcpy(f->res[0] + p->rows * hidden, kept_at(p, p->rows, layer), hidden * sizeof *f->kept);
+        p->known = p->rows;
+    }
+}
+
+/* The rows that begin with their token. */
+static void enter(struct iq__pass *p)
+{
+    const struct iq_batch *b = p->b;
+    if (!b->enter) return;
+    p->rows = p->seqs = 0;
+    for (; p->seqs < b->seqs && b->enter[p->seqs].start == IQ_START_EMBED; p->seqs++)
+        p->rows += b->seq[p->seqs].rows;
+    p->known = p->rows;
+}
+
 int iq__forward_walk(struct iq_forward *f, const struct iq__walk *w, struct iq_err *err)
 {
     const struct iq_model *m = f->model;
@@ -281,13 +315,20 @@ int iq__forward_walk(struct iq_forward *f, const struct iq__walk *w, struct iq_e
                          .seqs = there ? w->seqs : b->seqs,
                          .layer = IQ_NO_LAYER,
                          .err = err};
-    struct iq_embed e = {w->rows, f->act, f->op_in.ids, &m->embed, f->res[0], m->config.hidden};
-    IQ_TRY(iq__pass_run(&p, IQ_OP_EMBED, 0, &e));
+    enter(&p);
+    struct iq_embed e = {p.rows, f->act, f->op_in.ids, &m->embed, f->res[0], m->config.hidden};
+    if (p.rows) IQ_TRY(iq__pass_run(&p, IQ_OP_EMBED, 0, &e));
     for (p.layer = 0; p.layer < m->config.layers; p.layer++) {
+        meet(&p, p.layer);
+        if (!p.rows) continue;
         IQ_TRY(attention_block(&p));
         IQ_TRY(ffn_block(&p));
     }
-    return b->predicts ? head(&p) : IQ_OK;
+    meet(&p, m->config.layers);
+    iq_slots_ride_head(f->slots, true);
+    int status = b->predicts ? head(&p) : IQ_OK;
+    iq_slots_ride_head(f->slots, false);
+    return status;
 }
 
 /* ---- a step ---- */

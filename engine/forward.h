@@ -19,6 +19,12 @@
 #include "engine/model.h"
 #include "kernels/dispatch.h"
 
+/* A sequence whose rows are golden's up to a place in the middle of the step: there they join, with golden's residual. */
+struct iq_entry {
+    uint32_t start; /* IQ_START_EMBED; 1 + the first layer that is computed; 1 + layers: the head alone */
+};
+enum { IQ_START_EMBED };
+
 /* What a step computes. Arrays are borrowed for the call. */
 struct iq_batch {
     struct iq_step step;
@@ -29,6 +35,8 @@ struct iq_batch {
     const struct iq_adapter *const *adapter; /* (rows, and padding) of those; NULL: no request has one */
     const uint64_t *const *allow; /* (predicts, and padding) masks of those; NULL: no row has one */
     uint32_t rows, seqs, predicts;
+    const struct iq_entry
+        *enter; /* (seqs) ascending by start, from f->kept; NULL: all begin at the embedding */
 };
 
 /* What the host tells the ops. */
@@ -73,6 +81,7 @@ struct iq_forward {
     bool masks, adapters;                                     /* requests may have them */
     bool padded; /* steps in which every row predicts are padded to step.captured rows ... */
     bool graphs; /* ... and on a device captured */
+    bool traced; /* every cell is digested: level ops and above */
     /* (max_rows, ...) activations */
     float *res[2]; /* residual stream before and after an addition */
     float *h;      /* hidden: norms' output; attention's output */
@@ -94,9 +103,12 @@ struct iq_forward {
     size_t map_bytes;
     struct iq_captured *captured;
     uint64_t graph_launches;
+    /* The residual before each layer and behind the last, by position, of the one request that runs: written by passes without
+     * entries, read by those with. Borrowed, (positions, layers + 1, hidden); NULL: not kept. */
+    float *kept;
 };
 
-int iq_forward_open(struct iq_forward *, struct iq_err *); /* fields up to graphs are set by the caller */
+int iq_forward_open(struct iq_forward *, struct iq_err *); /* fields up to traced are set by the caller */
 void iq_forward_close(struct iq_forward *);
 int iq_forward_run(struct iq_forward *, const struct iq_batch *, struct iq_err *);
 

@@ -65,7 +65,7 @@ int iq__pass_tap(const struct iq__pass *p, enum iq_op_id op, unsigned point, con
     const struct iq_graph *g = p->f->graph;
     uint16_t node = (uint16_t)(iq_graph_node(g, op, p->layer) + point);
     struct iq_site site = site_of(p, op, 0);
-    if (iq_graph_ranks(p->f->model, op) == 1 || !p->b->step.tracing) return IQ_OK;
+    if (iq_graph_ranks(p->f->model, op) == 1 || !p->f->traced) return IQ_OK;
     return iq_tap_whole(&p->f->exec, &site, p->rows, node, y, ld, n);
 }
 

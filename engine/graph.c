@@ -215,16 +215,17 @@ static uint16_t add_layer(struct build *b, uint32_t l, uint16_t res)
     return add(b, IQ_OP_FFN_ADD, l, IQ_WHOLE, IQ_NODE_CHAIN, (uint32_t[]){c->hidden, 0}, ffn_in, 2);
 }
 
-static void neighbours(struct iq_graph *g, const struct iq_model_config *c, struct iq_uses uses)
+void iq_graph_neighbours(const struct iq_model_config *c, struct iq_uses uses, enum iq_op_id prev[IQ_OPS],
+                         enum iq_op_id next[IQ_OPS])
 {
     uint16_t before = IQ_OP_NONE;
-    for (int op = 0; op < IQ_OPS; op++) g->prev[op] = g->next[op] = IQ_OP_NONE;
+    for (int op = 0; op < IQ_OPS; op++) prev[op] = next[op] = IQ_OP_NONE;
     for (int op = IQ_OP_EMBED; op < IQ_OPS; op++) {
         if (!iq_graph_has(c, uses, (enum iq_op_id)op)) continue;
         /* In a step's head only when a row asks for it: iq_forward says so then. */
         if (op == IQ_OP_MASK || op == IQ_OP_TEMPER) continue;
-        g->prev[op] = before;
-        if (before != IQ_OP_NONE) g->next[before] = (enum iq_op_id)op;
+        prev[op] = before;
+        if (before != IQ_OP_NONE) next[before] = (enum iq_op_id)op;
         before = (uint16_t)op;
     }
 }
@@ -267,7 +268,7 @@ int iq_graph_open(const struct iq_model *m, struct iq_uses uses, enum iq_level l
             (level >= IQ_LEVEL_OPS || (flags & IQ_NODE_CHAIN)))
             g->kept[g->kepts++] = (uint16_t)i;
     }
-    neighbours(g, c, uses);
+    iq_graph_neighbours(c, uses, g->prev, g->next);
     return IQ_OK;
 }
 

@@ -37,6 +37,9 @@ int iq_graph_open(const struct iq_model *, struct iq_uses, enum iq_level level, 
 void iq_graph_close(struct iq_graph *);
 /* Whether a run of a model like this has the op. */
 bool iq_graph_has(const struct iq_model_config *, struct iq_uses, enum iq_op_id op);
+/* Each op's neighbours in execution order, mask and temper left out; IQ_OP_NONE at the ends. */
+void iq_graph_neighbours(const struct iq_model_config *, struct iq_uses, enum iq_op_id prev[IQ_OPS],
+                         enum iq_op_id next[IQ_OPS]);
 /* Ranks that make the rows of an op together, each in its slot. */
 uint32_t iq_graph_ranks(const struct iq_model *, enum iq_op_id op);
 uint16_t iq_graph_node(const struct iq_graph *, enum iq_op_id op, uint32_t layer);

@@ -97,7 +97,7 @@ static int survey(struct iq_engine *e, uint32_t *blocks, struct iq_err *err)
     uint32_t rows = e->config.chunk ? e->config.chunk : longest_prompt;
     if (rows < BUDGET) rows = BUDGET;
     if (rows < e->config.batch) rows = e->config.batch;
-    uint32_t padded = e->config.captured ? iq__engine_captured(e->config.batch) : e->config.batch;
+    uint32_t padded = e->config.captured ? iq_engine_captured(e->config.batch) : e->config.batch;
     e->schedule.budget = rows;
     e->forward.max_rows = rows > padded ? rows : padded;
     e->forward.max_predicts = scored ? e->config.batch * SCORE_ROWS : padded;
@@ -195,6 +195,7 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     e->forward.model = e->cuda || e->uses.weights ? &e->upload.model : e->model;
     e->forward.padded = e->config.captured;
     e->forward.graphs = e->cuda && e->config.level != IQ_LEVEL_TENSORS;
+    e->forward.traced = e->config.level >= IQ_LEVEL_OPS;
     e->forward.graph = &e->graph;
     e->forward.slots = e->slots;
     e->forward.kv = &e->kv;
@@ -232,6 +233,8 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
         IQ_TRY(iq_recorder_open(&e->recorder, rows, err));
         iq_slots_tap(e->slots, &e->recorder.tap);
     }
+    iq__engine_describe(e);
+    IQ_TRY(iq__engine_sessions(e, err));
     struct iq_digest root[2] = {e->model->packed_digest, iq_engine_contract(e)};
     e->root = iq_digest_list(root, 2);
     return IQ_OK;

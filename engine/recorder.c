@@ -161,6 +161,24 @@ static void predicted(const struct iq_recorder *rec, const struct iq_forward *f,
     cells[iq_graph_node(g, IQ_OP_SAMPLE, IQ_NO_LAYER)] = iq_digest_row(&p->next, 1, sizeof p->next);
 }
 
+struct iq_position iq_recorder_position(const struct iq_recorder *rec, const struct iq_forward *f,
+                                        const struct iq_batch *b, const struct iq_step *step, uint32_t r,
+                                        uint32_t predicts, struct iq_digest *cells, struct iq_digest *scratch)
+{
+    const struct iq_row *row = &b->row[r];
+    struct iq_position p = {.request = row->request,
+                            .pos = row->pos,
+                            .token = b->ids[r],
+                            .attempt = (uint16_t)row->attempt,
+                            .state = IQ_CELL_COMPUTED,
+                            .batch = (uint16_t)step->batch,
+                            .step = (uint32_t)step->step,
+                            .tokens = step->tokens,
+                            .body = body(rec->graph, cells, scratch)};
+    if (predicts) predicted(rec, f, predicts - 1, cells, &p);
+    return p;
+}
+
 /* ---- the rows of a step ---- */
 
 struct making {
@@ -189,16 +207,8 @@ static void make_rows(void *ctx, int part, int parts)
                 cells[iq_graph_node(g, IQ_OP_WEIGHTS, l)] = m->rec->weights[1 + l];
         }
         for (uint32_t i = 0; i < g->kepts; i++) kept[i] = cells[g->kept[i]];
-        m->rec->made[r] = (struct iq_position){.request = row->request,
-                                               .pos = row->pos,
-                                               .token = m->b->ids[r],
-                                               .attempt = (uint16_t)row->attempt,
-                                               .state = IQ_CELL_COMPUTED,
-                                               .batch = (uint16_t)m->b->step.batch,
-                                               .step = (uint32_t)m->b->step.step,
-                                               .tokens = m->b->step.tokens,
-                                               .body = body(g, cells, scratch)};
-        if (m->rec->predict[r]) predicted(m->rec, m->f, m->rec->predict[r] - 1, cells, &m->rec->made[r]);
+        m->rec->made[r] = iq_recorder_position(m->rec, m->f, m->b, &m->b->step, (uint32_t)r,
+                                               m->rec->predict[r], cells, scratch);
     }
 }
 

@@ -31,6 +31,12 @@ int iq_recorder_attached(struct iq_recorder *, struct iq_seat *, const struct iq
 /* The rows of a step; `forward` holds the head's results. Called before tokens are appended to seats. */
 int iq_recorder_step(struct iq_recorder *, const struct iq_forward *, const struct iq_batch *,
                      struct iq_seat *const *of_row, struct iq_err *);
+/* What row r of a step is recorded as: `predicts` is 1 + its index among the rows that predict, or 0. cells: (nodes) its
+ * digests, those of the prediction are filled in; scratch: (chains). */
+struct iq_position iq_recorder_position(const struct iq_recorder *, const struct iq_forward *,
+                                        const struct iq_batch *, const struct iq_step *, uint32_t r,
+                                        uint32_t predicts, struct iq_digest *cells,
+                                        struct iq_digest *scratch);
 /* The chain over all positions of a finished request. */
 struct iq_digest iq_recorder_chain(const struct iq_seat *);
 

@@ -4,6 +4,14 @@
 
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+uint32_t iq_schedule_waiting(const struct iq_schedule *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n; i++)
+        n += s->seat[i].state == IQ_WAITING && s->seat[i].request->arrive_us <= s->clock_us;
+    return n;
+}
+
 void iq_schedule_release(struct iq_schedule *s, struct iq_seat *seat, enum iq_state to)
 {
     for (uint32_t i = 0; i < seat->n_blocks; i++) iq_kv_drop(s->kv, seat->blocks[i]);

@@ -31,6 +31,8 @@ struct iq_seat {
     uint32_t n_keys;
     bool blocked;             /* its constraint leaves no token in the step under way */
     uint32_t cached, attempt; /* prompt tokens reused at the last admission; preemptions */
+    uint32_t ordinal;         /* requests that were admitted before it */
+    uint64_t session_us;      /* when the first request of its session arrives */
     struct iq_position *position;
     uint32_t *top_id;
     float *top_logit;
@@ -74,6 +76,8 @@ int iq_schedule_form(struct iq_schedule *, struct iq_err *);
 bool iq_schedule_drained(const struct iq_schedule *);
 /* The step took place: moves the clock. */
 void iq_schedule_advance(struct iq_schedule *, uint32_t rows);
+/* Requests that have arrived and are not in the batch. */
+uint32_t iq_schedule_waiting(const struct iq_schedule *);
 /* Gives the blocks back; the request is done, or waits again when it was preempted. */
 void iq_schedule_release(struct iq_schedule *, struct iq_seat *, enum iq_state to);
 

@@ -20,6 +20,14 @@ extern const struct iq_variant iq__k5_token_shift, iq__k5_fall_through, iq__k6_r
     iq__k20_shared_seed, iq__k20_twice_tempered, iq__k20_ties_admitted, iq__k20_unstable_ties,
     iq__k27_neighbour_parameters, iq__k27_neighbour_temperature, iq__k26_neighbour_mask,
     iq__k24_shared_identity, iq__k23_partial_update, iq__k23_wrong_copy;
+extern const struct iq_variant iq__k1_bucket_overflow, iq__k1_cleared_histogram, iq__k1_index_bias,
+    iq__k1_expert_bias, iq__k4_row_wrap, iq__k4_norm_wrap, iq__k4_input_wrap, iq__k4_kv_wrap,
+    iq__k7_split_combine, iq__k14_first_of_block, iq__k14_shared_counts, iq__k14_half_candidates,
+    iq__k14_uneven_ranks, iq__k18_batch_stride, iq__k19_matmul, iq__k19_add, iq__k19_rmsnorm,
+    iq__k19_attention, iq__k19_kv_write, iq__k19_all_reduce, iq__k28_matmul, iq__k28_rmsnorm,
+    iq__k28_attention, iq__k28_add, iq__k28_all_reduce, iq__k28_swiglu, iq__k28_temper, iq__k8_shared_scale,
+    iq__k8_null_block, iq__k9_frozen_input, iq__k9_warmup_skipped, iq__k11_kv_fp8, iq__k11_kv_scale_lost,
+    iq__k12_unwritten_tail, iq__k15_norm_block, iq__k15_tile_by_tokens, iq__k15_split_by_batch;
 /* Apart, in iq_faults_nccl: it stands on kernels/nccl. Not in the table above. */
 extern const struct iq_variant iq__k16_nccl_stale;
 

@@ -16,6 +16,7 @@ void iq_fault_free(struct iq_fault *f)
 {
     free(f->name);
     free(f->params);
+    free(f->ramp);
     iq_trigger_free(f->when);
     *f = (struct iq_fault){.op = IQ_OP_NONE};
 }
@@ -23,6 +24,13 @@ void iq_fault_free(struct iq_fault *f)
 bool iq_fault_is_workaround(const struct iq_fault *f)
 {
     return !(f->variant->flags & (IQ_V_FAULTY | IQ_V_BENIGN));
+}
+
+bool iq_fault_draws(const struct iq_fault *f) { return f->ramp || f->rate < 1; }
+
+bool iq_fault_asks_rows(const struct iq_fault *f)
+{
+    return iq_trigger_has_rows(f->when) || (f->per != IQ_PER_CALL && iq_fault_draws(f));
 }
 
 /* Ops first: where an op and its kind share a name ("topk") they mean the same. */
@@ -106,6 +114,19 @@ static int parse_per(const cJSON *obj, const char *where, struct iq_fault *f, st
     return iq_not_among("`per`", word, per_words, where, IQ_FORMAT, err);
 }
 
+static int parse_rate(const cJSON *obj, const char *where, struct iq_fault *f, struct iq_err *err)
+{
+    const cJSON *rate = cJSON_GetObjectItemCaseSensitive(obj, "rate");
+    char full[320];
+    f->rate = 1;
+    if (!rate || cJSON_IsNull(rate) || cJSON_IsNumber(rate))
+        return iq_json_f64_opt(obj, "rate", 0, 1, where, &f->rate, err);
+    snprintf(full, sizeof full, "%s: `rate`", where);
+    IQ_TRY(iq_ramp_parse(rate, full, &f->ramp, err));
+    f->rate = iq_ramp_most(f->ramp);
+    return IQ_OK;
+}
+
 static int parse(const cJSON *obj, const char *where, struct iq_fault *f, struct iq_err *err)
 {
     static const char *const known[] = {"name", "op",   "variant", "params", "when",
@@ -122,8 +143,7 @@ static int parse(const cJSON *obj, const char *where, struct iq_fault *f, struct
     snprintf(full, sizeof full, "%s: `when`", where);
     const cJSON *when = cJSON_GetObjectItemCaseSensitive(obj, "when");
     IQ_TRY(iq_trigger_parse(when, full, f->kind, &f->when, err));
-    f->rate = 1;
-    IQ_TRY(iq_json_f64_opt(obj, "rate", 0, 1, where, &f->rate, err));
+    IQ_TRY(parse_rate(obj, where, f, err));
     IQ_TRY(iq_json_u64_opt(obj, "seed", 0, UINT64_C(1) << 53, where, &f->seed, err));
     IQ_TRY(parse_per(obj, where, f, err));
     snprintf(made, sizeof made, "%s/%s", op, variant);
@@ -176,7 +196,10 @@ void iq_fault_json(const struct iq_fault *f, struct iq_jw *w)
     iq_jw_key(w, "when");
     iq_trigger_json(f->when, w);
     iq_jw_key(w, "rate");
-    iq_jw_f64(w, f->rate);
+    if (f->ramp)
+        iq_ramp_json(f->ramp, w);
+    else
+        iq_jw_f64(w, f->rate);
     iq_jw_key(w, "seed");
     iq_jw_u64(w, f->seed);
     iq_jw_key(w, "per");
@@ -195,5 +218,13 @@ void iq_fault_explain(const struct iq_fault *f, struct iq_buf *b)
     }
     iq_buf_printf(b, "%s ", count_params(f->variant) ? ")" : "");
     iq_trigger_explain(f->when, b);
-    if (f->rate < 1) iq_buf_printf(b, ", for %g of each %s", f->rate, per_words[f->per]);
+    if (!iq_fault_draws(f)) return;
+    iq_buf_printf(b, ", with a probability ");
+    if (f->ramp)
+        iq_ramp_explain(f->ramp, b);
+    else
+        iq_buf_printf(b, "of %g", f->rate);
+    iq_buf_printf(b, ", drawn once per %s", per_words[f->per]);
+    if (f->ramp && f->per == IQ_PER_REQUEST) iq_buf_printf(b, " as it arrives");
+    if (f->ramp && f->per == IQ_PER_SESSION) iq_buf_printf(b, " as its first request arrives");
 }

@@ -44,10 +44,14 @@ static int check(const struct iq_fault *f, struct iq_err *err)
     return check_params(f, err);
 }
 
+bool iq_fault_at(const struct iq_fault *f, enum iq_op_id op)
+{
+    return f->op == IQ_OP_NONE ? f->kind == iq_op_kind(op) : f->op == (unsigned)op;
+}
+
 static bool may_strike_op(const struct iq_fault *f, enum iq_op_id op)
 {
-    bool here = f->op == IQ_OP_NONE ? f->kind == iq_op_kind(op) : f->op == (unsigned)op;
-    return here && f->rate > 0 && iq_trigger_may(f->when, op);
+    return iq_fault_at(f, op) && f->rate > 0 && iq_trigger_may(f->when, op);
 }
 
 static int index_ops(struct iq_faultset *s, struct iq_err *err)
@@ -117,7 +121,7 @@ static bool strikes(uint64_t key, double rate, uint64_t hi, uint64_t lo)
 
 static uint64_t place_of(const struct iq_site *site)
 {
-    return (uint64_t)site->op << 32 | (uint64_t)site->layer << 16 | site->rank;
+    return (uint64_t)iq_op_number(site->op) << 32 | (uint64_t)site->layer << 16 | site->rank;
 }
 
 /* The high word of a counter holds what kind of draw it is in its top byte, so that no two kinds share a
@@ -129,23 +133,36 @@ static uint64_t tag(enum iq_per per, uint64_t rest)
 
 /* A control op decides about one request a call, and a step makes several such calls: the request tells
  * them apart. */
+static double rate_at(const struct iq_fault *f, const struct iq_step *step, uint64_t clock_us)
+{
+    return f->ramp ? iq_ramp_at(f->ramp, clock_us, step->start_s) : f->rate;
+}
+
 static bool call_drawn(const struct iq_fault *f, uint64_t key, const struct iq_site *site)
 {
-    if (f->rate >= 1 || f->per != IQ_PER_CALL) return true;
+    if (!iq_fault_draws(f) || f->per != IQ_PER_CALL) return true;
     if (site->op == IQ_OP_PREFIX) key ^= iq_mix64(site->row[0].request + UINT64_C(1));
-    return strikes(key, f->rate, tag(IQ_PER_CALL, place_of(site)), site->step->step);
+    return strikes(key, rate_at(f, site->step, site->step->clock_us), tag(IQ_PER_CALL, place_of(site)),
+                   site->step->step);
 }
 
 static bool row_drawn(const struct iq_fault *f, uint64_t key, const struct iq_site *site, uint32_t r)
 {
     const struct iq_row *row = &site->row[r];
-    if (f->rate >= 1 || f->per == IQ_PER_CALL) return true;
+    if (!iq_fault_draws(f) || f->per == IQ_PER_CALL) return true;
     if (f->per == IQ_PER_ROW)
-        return strikes(key ^ iq_mix64(row->attempt), f->rate, tag(IQ_PER_ROW, place_of(site)),
-                       (uint64_t)row->request << 32 | row->pos);
+        return strikes(key ^ iq_mix64(row->attempt), rate_at(f, site->step, site->step->clock_us),
+                       tag(IQ_PER_ROW, place_of(site)), (uint64_t)row->request << 32 | row->pos);
     if (f->per == IQ_PER_SESSION && row->session)
-        return strikes(key, f->rate, tag(IQ_PER_SESSION, 0), row->session);
-    return strikes(key, f->rate, tag(IQ_PER_REQUEST, 0), row->request);
+        return strikes(key, rate_at(f, site->step, row->session_us), tag(IQ_PER_SESSION, 0), row->session);
+    return strikes(key, rate_at(f, site->step, row->arrived_us), tag(IQ_PER_REQUEST, 0), row->request);
+}
+
+bool iq_faultset_drawn(const struct iq_faultset *s, size_t fault, const struct iq_step *step,
+                       const struct iq_row *row)
+{
+    struct iq_site site = {.step = step, .row = row, .rows = 1};
+    return row_drawn(&s->fault[fault], s->key[fault], &site, 0);
 }
 
 /* ---- picking ---- */
@@ -163,12 +180,12 @@ static int masks_reserve(struct iq_faultset *s, uint32_t rows)
 
 /* Rows of the call that are struck; fills the mask. */
 static uint32_t choose_rows(const struct iq_fault *f, uint64_t key, const struct iq_site *site,
-                            uint64_t *mask)
+                            const void *args, uint64_t *mask)
 {
     uint32_t n = 0;
     memset(mask, 0, ((size_t)site->rows + 63) / 64 * sizeof *mask);
     for (uint32_t r = 0; r < site->rows; r++) {
-        if (!iq_trigger_row(f->when, site, r) || !row_drawn(f, key, site, r)) continue;
+        if (!row_drawn(f, key, site, r) || !iq_trigger_row(f->when, site, args, r)) continue;
         mask[r / 64] |= UINT64_C(1) << r % 64;
         n++;
     }
@@ -183,11 +200,14 @@ static int pick(void *self, const struct iq_site *site, const void *args, struct
     for (unsigned k = 0; k < s->per_op[site->op]; k++) {
         uint16_t i = s->by_op[site->op][k];
         const struct iq_fault *f = &s->fault[i];
+        bool device = site->slot && site->slot->watched & IQ_WATCH_DEVICE;
+        if (device && iq_trigger_reads(f->when))
+            return -IQ_UNSUPPORTED; /* a plan is checked before it runs */
         if (!iq_trigger_call(f->when, site, args) || !call_drawn(f, s->key[i], site)) continue;
         if (f->variant->supports && !f->variant->supports(site, args)) continue;
-        bool by_row = iq_trigger_has_rows(f->when) || (f->per != IQ_PER_CALL && f->rate < 1);
+        bool by_row = iq_fault_asks_rows(f);
         uint64_t *mask = by_row ? s->mask + (size_t)n * s->words : NULL;
-        if (by_row && !choose_rows(f, s->key[i], site, mask)) continue;
+        if (by_row && !choose_rows(f, s->key[i], site, args, mask)) continue;
         out[n++] = (struct iq_pick){.variant = f->variant, .params = f->params, .rowmask = mask, .fault = i};
     }
     return n;

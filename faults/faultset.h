@@ -6,6 +6,7 @@
  * op: an op ("down") or a kind ("matmul": every op of it). variant: any registered variant of that kind; a
  * reference or golden variant is a *workaround*: standing later in the list, it wins over the faults before
  * it. Only op and variant are required: when = {}, rate = 1, seed = 0, per = "call", name = "OP/VARIANT".
+ * rate: a probability, or one over the clock (ramp.h).
  *
  * Rate: where `when` holds, the fault strikes with this probability, drawn once
  *     per call     (step, op, layer, rank; prefix: request)   the whole call
@@ -16,10 +17,15 @@
  * index, the order of arrival, or the fault's place in the list, so taking another fault away changes no
  * draw. Faults that agree in all of these draw alike: give them other seeds. Rate 1 always strikes, rate 0
  * never.
+ *
+ * A rate that changes over the clock is that of the step, per call and per row. What is sticky is decided once: a
+ * request's draw is compared with the rate when it arrived, a session's with that of its first arrival, so that who was
+ * routed wrong stays so, whatever the rate does later.
  */
 #ifndef IQ_FAULTSET_H
 #define IQ_FAULTSET_H
 
+#include "faults/ramp.h"
 #include "faults/trigger.h"
 #include "kernels/dispatch.h"
 
@@ -32,7 +38,8 @@ struct iq_fault {
     const struct iq_variant *variant;
     void *params;         /* (variant->params_size), owned; NULL if it has no parameters */
     struct iq_when *when; /* owned */
-    double rate;          /* 0 to 1 */
+    double rate;          /* 0 to 1; of a ramp the most */
+    struct iq_ramp *ramp; /* owned; NULL: the rate is constant */
     uint64_t seed;
     enum iq_per per;
 };
@@ -44,6 +51,9 @@ int iq_fault_parse(const cJSON *, const char *where, struct iq_fault *out, struc
 void iq_fault_free(struct iq_fault *); /* frees what it owns, not the struct; safe on an empty one */
 /* True when the variant is neither faulty nor benign: it puts golden's bits back. */
 bool iq_fault_is_workaround(const struct iq_fault *);
+/* Whether it is drawn at all, and whether it asks about rows: by `when`, or in its draws. */
+bool iq_fault_draws(const struct iq_fault *);
+bool iq_fault_asks_rows(const struct iq_fault *);
 /* Canonical JSON with every default written out; and one sentence. Check buf->failed. */
 void iq_fault_json(const struct iq_fault *, struct iq_jw *);
 void iq_fault_explain(const struct iq_fault *, struct iq_buf *);
@@ -58,6 +68,11 @@ struct iq_faultset;
 int iq_faultset_open(const struct iq_fault *, size_t n, uint64_t seed, struct iq_faultset **out,
                      struct iq_err *err);
 void iq_faultset_close(struct iq_faultset *);
+/* Whether a fault that is drawn once per request or session is drawn for this row's. */
+bool iq_faultset_drawn(const struct iq_faultset *, size_t fault, const struct iq_step *,
+                       const struct iq_row *);
+/* Whether it strikes calls of the op at all, `when` and rate apart. */
+bool iq_fault_at(const struct iq_fault *, enum iq_op_id op);
 /* For iq_slots_arm; lives as long as the set. One engine thread at a time. The masks of a pick live until
  * the next pick. */
 void iq_faultset_selector(struct iq_faultset *, struct iq_selector *out);

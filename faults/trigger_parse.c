@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ARG_PREFIX "arg."
+#define ARG_PREFIX   "arg."
+#define VALUE_PREFIX "value."
 
 /* ---- names ---- */
 
@@ -17,26 +18,38 @@ static unsigned kind_fields(const struct iq_kind *kind)
     return n;
 }
 
+static unsigned kind_values(const struct iq_kind *kind)
+{
+    unsigned n = 0;
+    while (kind && kind->values && kind->values[n].name) n++;
+    return n;
+}
+
 /* All names that may stand in `when` for this kind, in one allocation that the caller frees. */
 static const char **known_names(const struct iq_kind *kind)
 {
     const struct iq_trigger_field *f = iq_trigger_fields();
-    size_t n = 0, bytes = 0, args = kind_fields(kind);
+    size_t n = 0, bytes = 0, args = kind_fields(kind), values = kind_values(kind);
     while (f[n].name) n++;
     for (size_t i = 0; i < args; i++) bytes += sizeof ARG_PREFIX + strlen(kind->fields[i]);
-    const char **known = malloc((n + args + 1) * sizeof *known + bytes);
+    for (size_t i = 0; i < values; i++) bytes += sizeof VALUE_PREFIX + strlen(kind->values[i].name);
+    const char **known = malloc((n + args + values + 1) * sizeof *known + bytes);
     if (!known) return NULL;
-    char *text = (char *)(known + n + args + 1);
+    char *text = (char *)(known + n + args + values + 1);
     for (size_t i = 0; i < n; i++) known[i] = f[i].name;
     for (size_t i = 0; i < args; i++) {
         known[n + i] = text;
         text += sprintf(text, ARG_PREFIX "%s", kind->fields[i]) + 1;
     }
-    known[n + args] = NULL;
+    for (size_t i = 0; i < values; i++) {
+        known[n + args + i] = text;
+        text += sprintf(text, VALUE_PREFIX "%s", kind->values[i].name) + 1;
+    }
+    known[n + args + values] = NULL;
     return known;
 }
 
-/* Finds the field's place in canonical order: the table, then the kind's own. Known to exist. */
+/* Finds the field's place in canonical order: the table, then the kind's operands, its values. Known to exist. */
 static size_t name_at(const char *const *known, const char *name)
 {
     size_t i = 0;
@@ -63,6 +76,13 @@ static int parse_float(const cJSON *item, const char *where, uint64_t *out, stru
         return iq_fail(err, IQ_FORMAT, "%s: found %.17g, expected a number in float32's range", where,
                        item->valuedouble);
     *out = iq__float_key(f);
+    return IQ_OK;
+}
+
+static int parse_number(const cJSON *item, const char *where, uint64_t *out, struct iq_err *err)
+{
+    if (!cJSON_IsNumber(item)) return iq_fail(err, IQ_FORMAT, "%s: expected a number", where);
+    *out = iq__number_key(item->valuedouble);
     return IQ_OK;
 }
 
@@ -93,6 +113,8 @@ static int parse_value(const cJSON *item, const struct iq__test *t, const char *
         return parse_float(item, where, out, err);
     case IQ_TRIGGER_INTEGER:
         return parse_integer(item, where, out, err);
+    case IQ_TRIGGER_NUMBER:
+        return parse_number(item, where, out, err);
     case IQ_TRIGGER_BOOL:
         break;
     }
@@ -165,9 +187,19 @@ static int parse_mod(const cJSON *item, struct iq__test *t, const char *where, s
     return IQ_OK;
 }
 
+static int parse_crosses(const cJSON *item, struct iq__test *t, const char *where, struct iq_err *err)
+{
+    static const char *const known[] = {"crosses", NULL};
+    IQ_TRY(iq_json_known(item, known, where, err));
+    if (!t->field || !t->field->span)
+        return iq_fail(err, IQ_FORMAT, "%s: crosses is for `context`; elsewhere use min and max", where);
+    t->form = IQ__CROSSES;
+    return parse_set(key_of(item, "crosses"), t, where, err);
+}
+
 static int parse_test(const cJSON *item, struct iq__test *t, const char *where, struct iq_err *err)
 {
-    static const char *const keys[] = {"min", "max", "mod", "is", "not", NULL};
+    static const char *const keys[] = {"min", "max", "mod", "is", "crosses", "not", NULL};
     static const char *const only_not[] = {"not", NULL};
     for (const cJSON *inner; cJSON_IsObject(item) && (inner = key_of(item, "not")); item = inner) {
         IQ_TRY(iq_json_known(item, only_not, where, err));
@@ -176,8 +208,10 @@ static int parse_test(const cJSON *item, struct iq__test *t, const char *where, 
     if (!cJSON_IsObject(item)) return parse_set(item, t, where, err);
     IQ_TRY(iq_json_known(item, keys, where, err));
     if (key_of(item, "mod") || key_of(item, "is")) return parse_mod(item, t, where, err);
+    if (key_of(item, "crosses")) return parse_crosses(item, t, where, err);
     if (!item->child)
-        return iq_fail(err, IQ_FORMAT, "%s: an empty object; expected min, max, mod with is, or not", where);
+        return iq_fail(err, IQ_FORMAT, "%s: an empty object; expected min, max, mod with is, crosses, or not",
+                       where);
     return parse_range(item, t, where, err);
 }
 
@@ -187,17 +221,20 @@ static int parse_test(const cJSON *item, struct iq__test *t, const char *where, 
 static int by_place(const void *a, const void *b)
 {
     const struct iq__test *x = a, *y = b;
-    bool xr = iq__test_level(x) == IQ_TRIGGER_ROW, yr = iq__test_level(y) == IQ_TRIGGER_ROW;
+    bool xr = iq__test_of_row(x), yr = iq__test_of_row(y);
     if (xr != yr) return xr - yr;
-    if (!x->field || !y->field) return x->field ? -1 : y->field ? 1 : (x->arg > y->arg) - (x->arg < y->arg);
-    return (x->field > y->field) - (x->field < y->field);
+    if (x->field || y->field)
+        return !y->field ? -1 : !x->field ? 1 : (x->field > y->field) - (x->field < y->field);
+    if (x->value || y->value)
+        return !y->value ? 1 : !x->value ? -1 : (x->value > y->value) - (x->value < y->value);
+    return (x->arg > y->arg) - (x->arg < y->arg);
 }
 
 static int parse_fields(const cJSON *when, const char *where, const char *const *known, struct iq_when *t,
                         struct iq_err *err)
 {
     const struct iq_trigger_field *fields = iq_trigger_fields();
-    size_t table = 0;
+    size_t table = 0, args = kind_fields(t->kind);
     while (fields[table].name) table++;
     for (const cJSON *item = when->child; item; item = item->next) {
         char full[320];
@@ -205,9 +242,11 @@ static int parse_fields(const cJSON *when, const char *where, const char *const 
         struct iq__test *test = &t->test[t->n++];
         if (at < table)
             test->field = &fields[at];
-        else
+        else if (at < table + args)
             test->arg = (unsigned)(at - table);
-        t->rows += iq__test_level(test) == IQ_TRIGGER_ROW;
+        else
+            test->value = &t->kind->values[at - table - args];
+        t->rows += iq__test_of_row(test);
         snprintf(full, sizeof full, "%s: `%s`", where, item->string);
         IQ_TRY(parse_test(item, test, full, err));
     }

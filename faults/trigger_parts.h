@@ -6,11 +6,12 @@
 
 #include <string.h>
 
-enum iq__form { IQ__SET, IQ__RANGE, IQ__MOD };
+enum iq__form { IQ__SET, IQ__RANGE, IQ__MOD, IQ__CROSSES };
 
 struct iq__test {
-    const struct iq_trigger_field *field; /* NULL: arg `arg` of the trigger's kind, an integer */
-    unsigned arg;
+    const struct iq_trigger_field *field; /* NULL: one of the trigger's kind: */
+    const struct iq_value *value;         /* what it can tell of its numbers; NULL: */
+    unsigned arg;                         /* its field of this index, an integer */
     enum iq__form form;
     bool negate, has_lo, has_hi;
     uint64_t lo, hi, mod;
@@ -41,13 +42,52 @@ static inline float iq__key_float(uint64_t key)
     return f;
 }
 
+/* The same for a double. */
+static inline uint64_t iq__number_key(double d)
+{
+    uint64_t u;
+    if (d == 0) d = 0;
+    memcpy(&u, &d, sizeof u);
+    return u >> 63 ? ~u : u | UINT64_C(1) << 63;
+}
+
+static inline double iq__key_number(uint64_t key)
+{
+    uint64_t u = key >> 63 ? key & ~(UINT64_C(1) << 63) : ~key;
+    double d;
+    memcpy(&d, &u, sizeof d);
+    return d;
+}
+
 static inline enum iq_trigger_type iq__test_type(const struct iq__test *t)
 {
-    return t->field ? t->field->type : IQ_TRIGGER_INTEGER;
+    if (t->field) return t->field->type;
+    if (!t->value || t->value->type == IQ_VALUE_COUNT) return IQ_TRIGGER_INTEGER;
+    return t->value->type == IQ_VALUE_NUMBER ? IQ_TRIGGER_NUMBER : IQ_TRIGGER_BOOL;
 }
-static inline enum iq_trigger_level iq__test_level(const struct iq__test *t)
+
+/* Whether it is asked row by row; otherwise once a call. */
+static inline bool iq__test_of_row(const struct iq__test *t)
 {
-    return t->field ? t->field->level : IQ_TRIGGER_ARGS;
+    return t->field ? t->field->level == IQ_TRIGGER_ROW : t->value && !t->value->call;
 }
+
+/* The index of the first of the set that is not below v; n: all are. */
+static inline size_t iq__set_at(const struct iq__test *t, uint64_t v)
+{
+    size_t lo = 0, hi = t->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (t->set[mid] < v)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* Words of trigger_text.c: a value as people write it; "batch is 3 or 7". */
+void iq__trigger_say_value(const struct iq__test *, uint64_t, struct iq_buf *);
+void iq__trigger_say_test(const struct iq_when *, const struct iq__test *, struct iq_buf *);
 
 #endif

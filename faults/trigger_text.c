@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /* A value as people write it. */
-static void say_value(const struct iq__test *t, uint64_t v, struct iq_buf *b)
+void iq__trigger_say_value(const struct iq__test *t, uint64_t v, struct iq_buf *b)
 {
     switch (iq__test_type(t)) {
     case IQ_TRIGGER_WORD:
@@ -16,6 +16,9 @@ static void say_value(const struct iq__test *t, uint64_t v, struct iq_buf *b)
         return;
     case IQ_TRIGGER_FLOAT:
         iq_buf_printf(b, "%g", (double)iq__key_float(v));
+        return;
+    case IQ_TRIGGER_NUMBER:
+        iq_buf_printf(b, "%g", iq__key_number(v));
         return;
     case IQ_TRIGGER_INTEGER:
         iq_buf_printf(b, "%" PRIu64, v);
@@ -28,18 +31,24 @@ static void say_set(const struct iq__test *t, struct iq_buf *b)
     enum { SAID = 8 };
     for (size_t i = 0; i < t->n && i < SAID; i++) {
         if (i) iq_buf_printf(b, i + 1 == t->n ? " or " : ", ");
-        say_value(t, t->set[i], b);
+        iq__trigger_say_value(t, t->set[i], b);
     }
     if (t->n > SAID) iq_buf_printf(b, " or one of %zu more", t->n - SAID);
 }
 
-static void say_test(const struct iq_when *trigger, const struct iq__test *t, struct iq_buf *b)
+void iq__trigger_say_test(const struct iq_when *trigger, const struct iq__test *t, struct iq_buf *b)
 {
-    if (t->field)
-        iq_buf_printf(b, "%s", t->field->name);
+    if (t->field || t->value)
+        iq_buf_printf(b, "%s%s", t->field ? "" : "value.", t->field ? t->field->name : t->value->name);
     else
         iq_buf_printf(b, "the operand's %s", trigger->kind->fields[t->arg]);
     if (t->form == IQ__MOD) iq_buf_printf(b, " mod %" PRIu64, t->mod);
+    if (t->form == IQ__CROSSES) {
+        iq_buf_printf(b, t->negate ? " does not cross " : " crosses ");
+        say_set(t, b);
+        iq_buf_printf(b, " in the step");
+        return;
+    }
     iq_buf_printf(b, t->negate ? " is not " : " is ");
     if (t->form != IQ__RANGE) {
         say_set(t, b);
@@ -47,11 +56,11 @@ static void say_test(const struct iq_when *trigger, const struct iq__test *t, st
     }
     if (t->has_lo) {
         iq_buf_printf(b, t->has_hi ? "from " : "at least ");
-        say_value(t, t->lo, b);
+        iq__trigger_say_value(t, t->lo, b);
     }
     if (t->has_hi) {
         iq_buf_printf(b, t->has_lo ? " to " : "at most ");
-        say_value(t, t->hi, b);
+        iq__trigger_say_value(t, t->hi, b);
     }
 }
 
@@ -60,7 +69,7 @@ void iq_trigger_explain(const struct iq_when *t, struct iq_buf *b)
     if (!t->n) iq_buf_printf(b, "always");
     for (size_t i = 0; i < t->n; i++) {
         iq_buf_printf(b, "%s", !i ? "when " : i + 1 == t->n ? " and " : ", ");
-        say_test(t, &t->test[i], b);
+        iq__trigger_say_test(t, &t->test[i], b);
     }
 }
 
@@ -76,6 +85,9 @@ static void write_value(const struct iq__test *t, uint64_t v, struct iq_jw *w)
         return;
     case IQ_TRIGGER_FLOAT:
         iq_jw_f32(w, iq__key_float(v));
+        return;
+    case IQ_TRIGGER_NUMBER:
+        iq_jw_f64(w, iq__key_number(v));
         return;
     case IQ_TRIGGER_INTEGER:
         break;
@@ -101,6 +113,7 @@ static void write_test(const struct iq__test *t, struct iq_jw *w)
         iq_jw_key(w, "not");
     }
     if (t->form != IQ__SET) iq_jw_begin(w, '{');
+    if (t->form == IQ__CROSSES) iq_jw_key(w, "crosses");
     if (t->form == IQ__MOD) {
         iq_jw_key(w, "mod");
         iq_jw_u64(w, t->mod);
@@ -124,13 +137,14 @@ void iq_trigger_json(const struct iq_when *t, struct iq_jw *w)
     iq_jw_begin(w, '{');
     for (size_t i = 0; i < t->n; i++) {
         char name[80];
-        if (t->test[i].field)
-            iq_jw_key(w, t->test[i].field->name);
-        else {
-            snprintf(name, sizeof name, "arg.%s", t->kind->fields[t->test[i].arg]);
-            iq_jw_key(w, name);
-        }
-        write_test(&t->test[i], w);
+        const struct iq__test *c = &t->test[i];
+        if (c->field)
+            snprintf(name, sizeof name, "%s", c->field->name);
+        else
+            snprintf(name, sizeof name, "%s.%s", c->value ? "value" : "arg",
+                     c->value ? c->value->name : t->kind->fields[c->arg]);
+        iq_jw_key(w, name);
+        write_test(c, w);
     }
     iq_jw_end(w, '}');
 }

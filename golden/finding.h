@@ -25,6 +25,8 @@ enum iq_label {
         IQ_LABELS
 };
 const char *iq_label_text(int label);
+/* The label of a subject that differs from golden, from the two axes. */
+enum iq_label iq_label_of(int numerics, int effect);
 /* "masked" is said of a finding only when a fault fired: see iq_finding_term. */
 const char *iq_label_field_term(int label);
 /* For --fail-on: IQ_USAGE lists the names. */

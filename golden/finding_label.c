@@ -161,6 +161,13 @@ static void identical_say(struct iq_finding *f)
              (unsigned long long)f->positions, (unsigned long long)f->requests);
 }
 
+enum iq_label iq_label_of(int numerics, int effect)
+{
+    if (numerics == IQ_NUMERICS_VIOLATES) return IQ_LABEL_WRONG;
+    if (numerics == IQ_NUMERICS_WITHIN && effect <= IQ_EFFECT_TIE_FLIPS) return IQ_LABEL_BENIGN;
+    return IQ_LABEL_SUSPECT;
+}
+
 static enum iq_label label_judge(struct iq_finding *f)
 {
     char buf[240];
@@ -178,9 +185,7 @@ static enum iq_label label_judge(struct iq_finding *f)
     }
     snprintf(f->reason, sizeof f->reason, "%s: %s; %llu of %llu requests answer otherwise", op, proof,
              (unsigned long long)f->changed, (unsigned long long)f->requests);
-    if (f->numerics == IQ_NUMERICS_VIOLATES) return IQ_LABEL_WRONG;
-    if (f->numerics == IQ_NUMERICS_WITHIN && f->effect <= IQ_EFFECT_TIE_FLIPS) return IQ_LABEL_BENIGN;
-    return IQ_LABEL_SUSPECT;
+    return iq_label_of((int)f->numerics, (int)f->effect);
 }
 
 void iq__finding_judge(struct iq_finding *f, const struct iq_trace *golden, const struct iq_trace *subject,

@@ -127,8 +127,11 @@ static int tables_open(struct iq_store *s, bool create, struct iq_err *err)
     MDB_txn *txn;
     int rc = iq__txn_begin(e, create ? 0 : MDB_RDONLY, &txn);
     if (rc) return iq__mdb_fail(s, rc, "opening", err);
-    for (int i = 0; i < IQ__DBS && !rc; i++)
-        rc = mdb_dbi_open(txn, DB_NAME[i], create ? MDB_CREATE : 0, &e->db[i]);
+    for (int i = 0; i < IQ__DBS && !rc; i++) {
+        bool later = i >= IQ__DB_CAMPAIGNS; /* made with the first campaign */
+        rc = mdb_dbi_open(txn, DB_NAME[i], create && !later ? MDB_CREATE : 0, &e->db[i]);
+        if (rc == MDB_NOTFOUND && later) e->db[i] = IQ__NO_TABLE, rc = 0;
+    }
     int status = IQ_OK;
     if (!rc && create) {
         struct iq__format f = {.magic = IQ__MAGIC, .version = IQ_STORE_VERSION};

@@ -20,6 +20,9 @@
  *   tensors   ord, request, pos, attempt, node  -> struct iq__tensor_rec
  *   blobs     digest, length                    -> bytes
  *   firings   ord, seq / 127                    -> up to 127 iq_firing
+ *   campaigns digest                            -> struct iq__campaign_rec, manifest
+ *   trials    digest of the campaign, index     -> struct iq__trial_rec, reason
+ * The last two are made with the first campaign: a store without one has none (IQ__NO_TABLE).
  * Each value but meta's is followed by its seal (iq__get_at). Values are cut so that with it they fill one 4,096-byte
  * overflow page: the tree above them stays small. */
 #define IQ__DB_MAP(X)                                                                                        \
@@ -33,13 +36,16 @@
     X(CELLS, "cells")                                                                                        \
     X(TENSORS, "tensors")                                                                                    \
     X(BLOBS, "blobs")                                                                                        \
-    X(FIRINGS, "firings")
+    X(FIRINGS, "firings")                                                                                    \
+    X(CAMPAIGNS, "campaigns")                                                                                \
+    X(TRIALS, "trials")
 enum iq__db {
 #define X(name, text) IQ__DB_##name,
     IQ__DB_MAP(X)
 #undef X
         IQ__DBS
 };
+#define IQ__NO_TABLE ((MDB_dbi)-1)
 
 enum { IQ__CHUNK = 26, IQ__PART = 239, IQ__FIRINGS = 127, IQ__NODES_MAX = 65535 };
 enum { IQ__VALUE_MAX = 64 << 20 };

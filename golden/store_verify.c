@@ -1,5 +1,5 @@
 /* Verifying a whole store: pages, names, then each run by store_check.c. */
-#include "golden/store_env.h"
+#include "golden/store_campaign.h"
 #include "golden/store_pages.h"
 
 #include <stdio.h>
@@ -67,6 +67,7 @@ static int records_verify(struct iq_store *s, MDB_txn *txn, struct iq_store_tall
     int rc = IQ_NOT_FOUND;
     for (int db = IQ__DB_META + 1; db < IQ__DBS && rc == IQ_NOT_FOUND; db++) {
         struct iq__scan scan;
+        if (s->env->db[db] == IQ__NO_TABLE) continue;
         IQ_TRY(iq__scan_open(s, txn, (enum iq__db)db, (struct iq__key){.n = 0}, &scan, err));
         while ((rc = iq__scan_next(s, &scan, err)) == IQ_OK)
             sum->bytes += scan.key.mv_size + scan.value.mv_size;
@@ -86,6 +87,7 @@ int iq_store_verify(struct iq_store *s, struct iq_store_tally *out, struct iq_er
         rc = pages_verify(s, txn, out, err);
         if (!rc) rc = names_verify(s, txn, err);
         if (!rc) rc = runs_verify(s, txn, out, err);
+        if (!rc) rc = iq__campaigns_check(s, txn, err);
         if (!rc) rc = records_verify(s, txn, out, err);
         iq__read_end(s, txn);
     }

@@ -1,4 +1,5 @@
 #include "kernels/dispatch_parts.h"
+#include "kernels/view.h"
 
 #include "kernels/base/pool.h"
 
@@ -112,6 +113,44 @@ int iq_slots_arithmetic(struct iq_slots *s, const struct iq_variant *v, struct i
     set_variant(s, v);
     return IQ_OK;
 }
+
+/* ---- riders ---- */
+
+int iq_slots_twin(const struct iq_slots *s, struct iq_slots **out, struct iq_err *err)
+{
+    size_t bytes = sizeof *s + slots_count(s) * sizeof *s->slot;
+    struct iq_slots *twin = malloc(bytes);
+    *out = twin;
+    if (!twin) return iq_fail(err, IQ_MEMORY, "no memory for %zu slots", slots_count(s));
+    memcpy(twin, s, bytes);
+    twin->selector = NULL;
+    twin->tap = NULL;
+    twin->states = (struct iq__states){0};
+    twin->rider = NULL;
+    twin->riders = 0;
+    twin->room = NULL;
+    twin->room_cap = 0;
+    for (size_t i = 0; i < slots_count(s); i++) {
+        twin->slot[i].set = twin;
+        twin->slot[i].watched = 0;
+    }
+    return IQ_OK;
+}
+
+void iq_slots_ride(struct iq_slots *s, const struct iq_rider *rider, uint32_t n)
+{
+    s->rider = rider;
+    s->riders = n;
+    s->head = false;
+    for (size_t i = 0; i < slots_count(s); i++) {
+        uint32_t armed = 0;
+        for (uint32_t r = 0; r < n; r++) armed |= rider[r].slots->slot[i].watched & IQ_WATCH_ARMED;
+        s->slot[i].watched &= ~(uint32_t)IQ_WATCH_RIDDEN;
+        if (armed) s->slot[i].watched |= IQ_WATCH_RIDDEN;
+    }
+}
+
+void iq_slots_ride_head(struct iq_slots *s, bool head) { s->head = head; }
 
 void iq_slots_arm(struct iq_slots *s, const struct iq_selector *selector)
 {
@@ -367,12 +406,35 @@ int iq_tap_whole(struct iq_exec *x, const struct iq_site *site, uint32_t rows, u
     return IQ_OK;
 }
 
+/* Each rider's picks on its own rows. */
+static int strike_riders(struct iq_exec *x, const struct iq_site *site, const void *args)
+{
+    const struct iq_slots *s = site->slot->set;
+    size_t at = (size_t)(site->slot - s->slot);
+    for (uint32_t i = 0; i < s->riders; i++) {
+        const struct iq_rider *r = &s->rider[i];
+        struct iq_slot *slot = &r->slots->slot[at];
+        uint32_t first = s->head ? i : r->first, rows = s->head ? 1 : r->rows;
+        struct iq_view view;
+        if (first + rows > site->rows) break;
+        if (!(slot->watched & IQ_WATCH_ARMED)) continue;
+        struct iq_site own = *site;
+        own.slot = slot;
+        own.step = r->step;
+        own.row = site->row + first;
+        own.rows = rows;
+        IQ_TRY(strike_all(x, &own, iq_view(slot->kind, args, first, rows, &view)));
+    }
+    return IQ_OK;
+}
+
 int iq__dispatch_watched(struct iq_exec *x, const struct iq_site *site, const void *args)
 {
     const struct iq_slot *slot = site->slot;
     if (slot->watched & IQ_WATCH_DEVICE) return iq__cuda_dispatch(x, site, args);
     IQ_TRY(slot->run(x, site, args, NULL, NULL));
     if (slot->watched & IQ_WATCH_ARMED) IQ_TRY(strike_all(x, site, args));
+    if (slot->watched & IQ_WATCH_RIDDEN) IQ_TRY(strike_riders(x, site, args));
     if (slot->watched & IQ_WATCH_TAPPED) IQ_TRY(tap_all(x, site, args));
     return IQ_OK;
 }

@@ -16,7 +16,8 @@
 enum {
     IQ_WATCH_ARMED = 1,
     IQ_WATCH_TAPPED = 2,
-    IQ_WATCH_DEVICE = 4 /* golden's variant queues work on a device */
+    IQ_WATCH_DEVICE = 4, /* golden's variant queues work on a device */
+    IQ_WATCH_RIDDEN = 8  /* a rider is armed here */
 };
 
 struct iq_slots;
@@ -78,6 +79,23 @@ void iq_slots_arm(struct iq_slots *, const struct iq_selector *);
 void iq_slots_tap(struct iq_slots *, const struct iq_tap *);
 /* Points of a slot that are digested while a tap is set; 0: none. */
 void iq_slot_points(struct iq_slot *, uint16_t node, uint16_t points, uint32_t tapped);
+
+/* A rider: consecutive rows of a call that are a run of their own, with faults and memory of their own. After golden's variant
+ * has run for all rows, each rider's picks run on a view of its rows alone (view.h), at the site that they would have had by
+ * themselves: what a rider's rows hold does not depend on who else rides. */
+struct iq_rider {
+    struct iq_slots *slots;     /* armed; its tap learns what fired */
+    const struct iq_step *step; /* as it would be by itself */
+    uint32_t first, rows;       /* of the layers' calls; of the head's one row, the rider's number */
+};
+
+/* The same slots, disarmed and untapped, with no state: a rider's. */
+int iq_slots_twin(const struct iq_slots *, struct iq_slots **out, struct iq_err *err);
+/* Riders (n), ascending by first, until the next call; n 0: none. Borrowed. Those whose rows a call has not got yet sit still.
+ * Only where every op that a rider may strike can be viewed, and on the host. */
+void iq_slots_ride(struct iq_slots *, const struct iq_rider *, uint32_t n);
+/* From here on calls are the head's: a row a rider. */
+void iq_slots_ride_head(struct iq_slots *, bool head);
 
 /* Digests whole logical rows that several ranks' slots wrote together: y (rows, n), row stride ld; rows: the site's and any
  * padding behind them. Nothing happens without a tap. */

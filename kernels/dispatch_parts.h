@@ -11,6 +11,9 @@ struct iq_slots {
     const struct iq_selector *selector;
     const struct iq_tap *tap;
     struct iq__states states;
+    const struct iq_rider *rider; /* (riders) */
+    uint32_t riders;
+    bool head;  /* calls are the head's: a row a rider */
     void *room; /* golden's outputs while a fault runs; rows gathered for a digest */
     size_t room_cap;
     struct iq_slot slot[]; /* [op][layer + 1][rank]; layer index 0 holds the ops outside the layers */

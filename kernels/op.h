@@ -27,6 +27,17 @@ struct iq_run {
 
 enum { IQ_RUNS = 2 };
 
+enum iq_value_type { IQ_VALUE_COUNT, IQ_VALUE_NUMBER, IQ_VALUE_FLAG };
+
+/* What a trigger can ask of the numbers that an op is given. */
+struct iq_value {
+    const char *name, *help;
+    enum iq_value_type type;
+    bool call;  /* one for the whole call, row 0 asked; otherwise one a row */
+    bool reads; /* an operand's elements, which the host can't on a device */
+    double (*of)(const struct iq_site *, const void *args, uint32_t r); /* NaN: there is none here */
+};
+
 struct iq_kind {
     const char *name;
     size_t args_size;
@@ -46,6 +57,7 @@ struct iq_kind {
     /* Generic fields for triggers: operand dims and the like, by name. */
     const char *const *fields; /* NULL-terminated, or NULL */
     uint64_t (*field)(const void *args, unsigned index);
+    const struct iq_value *values; /* name NULL ends; or NULL */
     /* The op's invariant (argmax in top-k ...) on finished outputs; NULL if it has none. IQ_MISMATCH: it is broken. */
     int (*check)(const void *args, struct iq_err *);
 };
@@ -81,7 +93,9 @@ struct iq_variant {
 const struct iq_kind *iq_kind_find(const char *name); /* NULL if unknown */
 const struct iq_kind *iq_op_kind(enum iq_op_id op);
 const char *iq_op_name(unsigned op); /* "?" if out of range */
-int iq_op_find(const char *name);    /* enum iq_op_id, or -1 */
+/* The op's number in draws: it stays what it is when ops are added. */
+uint32_t iq_op_number(unsigned op);
+int iq_op_find(const char *name); /* enum iq_op_id, or -1 */
 /* The op's point names, NULL-terminated. */
 const char *const *iq_op_points(enum iq_op_id op);
 

@@ -47,6 +47,21 @@ const struct iq_kind *iq_op_kind(enum iq_op_id op) { return iq_kind_find(ops[op]
 const char *iq_op_name(unsigned op) { return op < IQ_ALL_OPS ? ops[op].name : "?"; }
 const char *const *iq_op_points(enum iq_op_id op) { return ops[op].point; }
 
+/* Those that were added when draws had been published, in the order in which they came. */
+static const enum iq_op_id later[] = {IQ_OP_MASK,         IQ_OP_LORA_QKV,  IQ_OP_LORA_OUT,
+                                      IQ_OP_LORA_GATE_UP, IQ_OP_LORA_DOWN, IQ_OP_WEIGHTS};
+enum { LATER = sizeof later / sizeof *later };
+
+uint32_t iq_op_number(unsigned op)
+{
+    uint32_t number = op;
+    for (uint32_t i = 0; i < LATER; i++) {
+        if (later[i] == op) return IQ_ALL_OPS - LATER + i;
+        number -= later[i] < op;
+    }
+    return number;
+}
+
 int iq_op_find(const char *name)
 {
     for (int i = 0; i < IQ_ALL_OPS; i++)

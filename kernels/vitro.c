@@ -22,17 +22,21 @@ struct trial {
     struct iq_step step;
     struct iq_row *row;
     struct iq_site site;
-    char *saved, *got; /* the reference's rows; one row that is looked at */
-    size_t row_bytes;
+    char *saved,
+        *got; /* the reference's rows; one row that is looked at, and what its kind needs to make it */
+    size_t row_bytes; /* of all points, one after the other */
     struct iq_vitro_report *report;
     bool failed; /* a failure is in report->first */
 };
 
 static const struct iq__vitro_kind *find(const char *kind)
 {
-    const struct iq__vitro_kind *k = iq__vitro_kinds;
-    while (k->kind && strcmp(k->kind, kind)) k++;
-    return k->kind ? k : NULL;
+    static const struct iq__vitro_kind *const tables[] = {iq__vitro_sums, iq__vitro_kv, iq__vitro_rows,
+                                                          iq__vitro_sampling};
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (const struct iq__vitro_kind *k = tables[t]; k->kind; k++)
+            if (!strcmp(k->kind, kind)) return k;
+    return NULL;
 }
 
 /* ---- sentences ---- */
@@ -40,7 +44,7 @@ static const struct iq__vitro_kind *find(const char *kind)
 /* What element i of a row is called, and how its bits read. */
 static void say_element(const struct trial *t, uint32_t i, const char *bits, char *out, size_t n)
 {
-    bool id = (!strcmp(t->kind->name, "topk") && i < t->data.shape.k) || !strcmp(t->kind->name, "sample");
+    bool id = t->how->ids && i < t->data.shape.k;
     uint32_t u;
     float f;
     memcpy(&u, bits, sizeof u);
@@ -71,6 +75,27 @@ static void say_difference(const struct trial *t, bool exact, uint32_t r, const 
              t->variant->name, exact ? "exact" : "random", r, i, g, w);
 }
 
+/* ---- rows ---- */
+
+static const char *row_get(const struct trial *t, uint32_t r)
+{
+    char *into = t->got;
+    size_t n;
+    for (unsigned p = 0; (n = t->kind->row_bytes(&t->data.args, p)) != 0; p++, into += n)
+        memcpy(into, t->kind->get(&t->data.args, p, r, t->got + t->row_bytes), n);
+    return t->got;
+}
+
+/* Outputs that a variant leaves out must not look right: every byte becomes 0xff (NaN; an id beyond any
+ * vocabulary). */
+static void poison(struct trial *t)
+{
+    memset(t->got, 0xff, t->row_bytes);
+    for (uint32_t r = 0; r < t->data.shape.rows; r++)
+        for (unsigned p = 0; t->kind->row_bytes(&t->data.args, p); p++)
+            t->kind->put(&t->data.args, p, r, t->got);
+}
+
 /* ---- judges ---- */
 
 /* A difference on exact data is a failure; on random data it is only worth telling while nothing else was
@@ -81,7 +106,7 @@ static void compare(struct trial *t, bool exact)
     char spare[SENTENCE];
     for (uint32_t r = 0; r < t->data.shape.rows; r++) {
         const char *want = t->saved + r * t->row_bytes;
-        const char *got = t->kind->get(&t->data.args, 0, r, t->got);
+        const char *got = row_get(t, r);
         if (!memcmp(want, got, t->row_bytes)) continue;
         say_difference(t, exact, r, want, got, exact ? failure(t, spare) : p->identical ? p->first : spare);
         p->identical = false;
@@ -104,7 +129,7 @@ static void check_bound(struct trial *t)
     struct iq_vitro_report *p = t->report;
     char spare[SENTENCE];
     for (uint32_t r = 0; r < t->data.shape.rows; r++) {
-        const float *y = (const float *)t->kind->get(&t->data.args, 0, r, t->got);
+        const float *y = (const float *)(const void *)row_get(t, r);
         for (uint32_t i = 0; i < t->data.shape.n; i++) {
             double want, bound = t->how->bound(&t->data, r, i, &want), error = fabs((double)y[i] - want);
             double share = error == 0          ? 0
@@ -123,14 +148,6 @@ static void check_bound(struct trial *t)
 
 /* ---- running ---- */
 
-/* Outputs that a variant leaves out must not look right: every byte becomes 0xff (NaN; an id beyond any
- * vocabulary). */
-static void poison(struct trial *t)
-{
-    memset(t->got, 0xff, t->row_bytes);
-    for (uint32_t r = 0; r < t->data.shape.rows; r++) t->kind->put(&t->data.args, 0, r, t->got);
-}
-
 static int call(struct trial *t, bool exact, unsigned n)
 {
     const void *args = &t->data.args;
@@ -138,7 +155,7 @@ static int call(struct trial *t, bool exact, unsigned n)
     poison(t);
     IQ_TRY(t->reference->run(t->exec, &t->site, args, NULL, NULL));
     for (uint32_t r = 0; r < t->data.shape.rows; r++)
-        memcpy(t->saved + r * t->row_bytes, t->kind->get(args, 0, r, t->got), t->row_bytes);
+        memcpy(t->saved + r * t->row_bytes, row_get(t, r), t->row_bytes);
     poison(t);
     IQ_TRY(t->variant->run(t->exec, &t->site, args, t->params, t->state));
     compare(t, exact);
@@ -153,6 +170,7 @@ static void make_site(struct trial *t)
     t->step = (struct iq_step){.batch = rows, .captured = rows, .tokens = rows, .tp = tp};
     for (uint32_t r = 0; r < rows; r++)
         t->row[r] = (struct iq_row){.request = r, .context = 1, .prompt = 1, .phase = IQ_DECODE, .cell = r};
+    if (t->how->rows) t->how->rows(&t->data, t->row);
     t->site = (struct iq_site){.op = (uint16_t)t->how->op,
                                .layer = 0,
                                .prev_op = IQ_OP_NONE,
@@ -177,9 +195,10 @@ static int run(struct trial *t, struct iq_err *err)
     uint32_t rows = t->data.shape.rows;
     IQ_TRY(t->how->make(&t->data, err));
     t->how->fill(&t->data, true, 0); /* a matrix has its shape once it is packed */
-    t->row_bytes = t->kind->row_bytes(&t->data.args, 0);
+    for (unsigned p = 0; t->kind->row_bytes(&t->data.args, p); p++)
+        t->row_bytes += t->kind->row_bytes(&t->data.args, p);
     t->saved = malloc(rows * t->row_bytes);
-    t->got = malloc(t->row_bytes);
+    t->got = malloc(2 * t->row_bytes);
     t->row = calloc(rows, sizeof *t->row);
     t->state = calloc(1, v->state_size + 1);
     if (!t->saved || !t->got || !t->row || !t->state)

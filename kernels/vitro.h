@@ -1,9 +1,11 @@
 /* In vitro: one variant on made-up operands, against its kind's reference. No model, no engine, no trigger:
- * what is wrong here is the variant's own. Kinds: topk, sample, temper, mask, matmul, all_reduce.
+ * what is wrong here is the variant's own. Kinds: topk, sample, temper, mask; matmul, all_reduce; attention, kv_write;
+ * rmsnorm, add; route, moe_dispatch, all_to_all, combine.
  *
  * Three judges, each a proof where it speaks:
  *   exact data   small integers whose sums stay below 2^24, so that every order of summation gives the same
- *                bits (topk: distinct, tied and narrow logits): a differing bit is a wrong result.
+ *                bits (topk: distinct, tied and narrow logits; attention: keys that weigh 1 or 0, as many as a power of
+ *                two; copies: anything): a differing bit is a wrong result. A norm has none: its root may be approximated.
  *   invariant    the kind's own check on the variant's outputs (iq_kind.check).
  *   bound        random data: |y - y64| <= gamma_n * sum |a * b|, gamma_n = n u / (1 - n u), u = 2^-24, n the
  *                number of terms that are not zero: no order of float32 additions, fused or not, exceeds it
@@ -24,12 +26,16 @@
 struct iq_vitro_shape {
     uint32_t rows;          /* all kinds */
     uint32_t k;             /* topk, sample: candidates; matmul: columns, whole blocks of the format */
-    uint32_t n;             /* matmul: outputs; all_reduce: elements of a row */
+    uint32_t n;             /* matmul: outputs; others: elements of a row */
     uint32_t vocab, shards; /* topk, sample, temper, mask: k <= vocab <= 2^22 */
     uint32_t unit;          /* matmul: columns in a unit of the sum */
+    uint32_t padding;       /* matmul: rows of the arguments behind those of the site, which nobody reads */
     enum iq_format format;  /* matmul: of the weights */
-    uint32_t units, ranks;  /* all_reduce: units of K and the ranks that they are spread over */
-    uint32_t act;           /* matmul, all_reduce: enum iq_act */
+    uint32_t units,
+        ranks;    /* all_reduce: units of K and the ranks that they are spread over; all_to_all: ranks */
+    uint32_t act; /* matmul, all_reduce, attention, rmsnorm, add, combine: enum iq_act */
+    uint32_t heads, kv_heads, head_dim, context; /* attention, kv_write: heads and positions of a sequence */
+    uint32_t experts; /* route, moe_dispatch, all_to_all; k: slots of a row, as for combine */
 };
 
 struct iq_vitro_report {

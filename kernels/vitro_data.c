@@ -1,6 +1,5 @@
-/* Made-up operands, kind by kind. */
+/* Made-up operands of top-k, matmul and all-reduce. */
 #include "kernels/arith.h"
-#include "kernels/base/rng.h"
 #include "kernels/shard.h"
 #include "kernels/vitro_parts.h"
 
@@ -8,42 +7,6 @@
 #include <stdlib.h>
 
 enum { VOCAB_MAX = 1 << 22 };
-#define BYTES_MAX ((uint64_t)1 << 31) /* of any one buffer */
-
-/* ---- numbers and memory ---- */
-
-uint64_t iq__vitro_draw(struct iq__vitro *v)
-{
-    return iq_mix64(v->seed + ++v->drawn * UINT64_C(0x9e3779b97f4a7c15));
-}
-static uint32_t below(struct iq__vitro *v, uint32_t n)
-{
-    return (uint32_t)((iq__vitro_draw(v) >> 32) * n >> 32);
-}
-static int integer(struct iq__vitro *v, int most) { return (int)below(v, 2 * (uint32_t)most + 1) - most; }
-/* In (-1, 1), with all of float32's significand in play. */
-static float uniform(struct iq__vitro *v) { return ((float)(iq__vitro_draw(v) >> 40) + 0.5f) * 0x1p-23f - 1; }
-
-void *iq__vitro_reserve(struct iq__vitro *v, uint64_t count, uint64_t each, struct iq_err *err)
-{
-    uint64_t bytes;
-    if (__builtin_mul_overflow(count, each, &bytes) || bytes > BYTES_MAX) {
-        iq_fail(err, IQ_LIMIT, "in vitro: an operand of %llu elements is too large; choose a smaller shape",
-                (unsigned long long)count);
-        return NULL;
-    }
-    void *p = aligned_alloc(IQ_MATRIX_ALIGN, (bytes + IQ_MATRIX_ALIGN) / IQ_MATRIX_ALIGN * IQ_MATRIX_ALIGN);
-    if (!p)
-        iq_fail(err, IQ_MEMORY, "in vitro: no memory for %llu bytes", (unsigned long long)bytes);
-    else
-        v->buffer[v->buffers++] = p;
-    return p;
-}
-
-static int refuse(const char *kind, const char *what, struct iq_err *err)
-{
-    return iq_fail(err, IQ_SHAPE, "in vitro: %s: %s", kind, what);
-}
 
 /* ---- topk ---- */
 
@@ -52,7 +15,7 @@ static int topk_make(struct iq__vitro *v, struct iq_err *err)
     const struct iq_vitro_shape *s = &v->shape;
     uint64_t rows = s->rows;
     if (!s->k || s->k > s->vocab || s->vocab > VOCAB_MAX)
-        return refuse("topk", "expected 1 <= k <= vocab <= 4194304", err);
+        return iq__vitro_refuse("topk", "expected 1 <= k <= vocab <= 4194304", err);
     v->in = iq__vitro_reserve(v, rows * s->vocab, sizeof *v->in, err);
     uint32_t *ids = v->in ? iq__vitro_reserve(v, rows * s->k, sizeof *ids, err) : NULL;
     float *values = ids ? iq__vitro_reserve(v, rows * s->k, sizeof *values, err) : NULL;
@@ -72,7 +35,7 @@ static int topk_make(struct iq__vitro *v, struct iq_err *err)
 static void shuffle(struct iq__vitro *v)
 {
     for (uint32_t i = 0; i < v->shape.vocab; i++) {
-        uint32_t j = below(v, i + 1);
+        uint32_t j = iq__vitro_below(v, i + 1);
         v->shuffled[i] = v->shuffled[j];
         v->shuffled[j] = i;
     }
@@ -123,19 +86,21 @@ static int matmul_make(struct iq__vitro *v, struct iq_err *err)
     const struct iq_vitro_shape *s = &v->shape;
     if (!s->n || !s->k || !s->unit || s->format < 0 || s->format >= IQ_FORMATS ||
         s->k % iq_format_info(s->format)->elements)
-        return refuse("matmul", "expected n, k and unit, and k in whole blocks of the format", err);
+        return iq__vitro_refuse("matmul", "expected n, k and unit, and k in whole blocks of the format", err);
     if ((uint64_t)s->k * X_MOST * W_MOST >= 1 << 24)
         return iq_fail(err, IQ_LIMIT,
                        "in vitro: matmul: k is %u; above 139810 the sums of exact data leave 2^24", s->k);
     size_t packed = iq_matrix_bytes(s->format, s->n, s->k);
-    v->in = iq__vitro_reserve(v, (uint64_t)s->rows * s->k, sizeof *v->in, err);
+    uint64_t rows = (uint64_t)s->rows + s->padding;
+    v->in = iq__vitro_reserve(v, rows * s->k, sizeof *v->in, err);
     v->raw = v->in ? iq__vitro_reserve(v, s->n, iq_format_row_bytes(s->format, s->k), err) : NULL;
     v->weights = v->raw ? iq__vitro_reserve(v, (uint64_t)s->n * s->k, sizeof *v->weights, err) : NULL;
     void *panels = v->weights ? iq__vitro_reserve(v, packed, 1, err) : NULL;
-    float *y = panels ? iq__vitro_reserve(v, (uint64_t)s->rows * s->n, sizeof *y, err) : NULL;
+    float *y = panels ? iq__vitro_reserve(v, rows * s->n, sizeof *y, err) : NULL;
     if (!y) return err->status;
     v->matrix.data = panels;
-    v->args.matmul = (struct iq_matmul){.rows = s->rows, .parts = 1, .act = s->act, .x = v->in, .ldx = s->k};
+    v->args.matmul =
+        (struct iq_matmul){.rows = (uint32_t)rows, .parts = 1, .act = s->act, .x = v->in, .ldx = s->k};
     v->args.matmul.part[0] = (struct iq_matmul_part){.w = &v->matrix, .y = y, .ldy = s->n};
     return IQ_OK;
 }
@@ -145,7 +110,7 @@ static void put16(uint8_t *p, uint16_t h) { memcpy(p, &h, sizeof h); }
 /* One element's value in formats without blocks. */
 static float plain_weight(struct iq__vitro *v, bool exact)
 {
-    return exact ? (float)integer(v, W_MOST - 1) : uniform(v);
+    return exact ? (float)iq__vitro_integer(v, W_MOST - 1) : iq__vitro_uniform(v);
 }
 
 /* A block of 32: exact data has scale 1 and integers; random data a scale in [1/16, 1/8). */
@@ -154,10 +119,12 @@ static void quant_block(struct iq__vitro *v, bool exact, uint8_t *raw)
     enum { HALF_ONE = 0x3c00, HALF_MINUS_8 = 0xc800, SIXTEENTH = 0x2c00 };
     bool q8 = v->shape.format == IQ_Q8_0;
     size_t head = v->shape.format == IQ_Q4_1 ? 4 : 2;
-    put16(raw, exact ? HALF_ONE : (uint16_t)(SIXTEENTH + below(v, 1024)));
-    if (head == 4) put16(raw + 2, exact ? HALF_MINUS_8 : (uint16_t)(0x8000 + 0x3800 + below(v, 1024)));
+    put16(raw, exact ? HALF_ONE : (uint16_t)(SIXTEENTH + iq__vitro_below(v, 1024)));
+    if (head == 4)
+        put16(raw + 2, exact ? HALF_MINUS_8 : (uint16_t)(0x8000 + 0x3800 + iq__vitro_below(v, 1024)));
     for (size_t i = head; i < iq_format_info(v->shape.format)->bytes; i++)
-        raw[i] = q8 ? (uint8_t)integer(v, exact ? W_MOST - 1 : 127) : (uint8_t)below(v, 256);
+        raw[i] =
+            q8 ? (uint8_t)iq__vitro_integer(v, exact ? W_MOST - 1 : 127) : (uint8_t)iq__vitro_below(v, 256);
 }
 
 static void fill_weights(struct iq__vitro *v, bool exact)
@@ -189,14 +156,14 @@ static void matmul_fill(struct iq__vitro *v, bool exact, unsigned call)
     size_t n = (size_t)v->shape.rows * v->shape.k;
     fill_weights(v, exact);
     for (size_t i = 0; i < n; i++) {
-        bool zero = !exact && call == 1 && below(v, v->shape.k) >= SPARSE;
-        v->in[i] = exact ? (float)integer(v, X_MOST) : zero ? 0 : uniform(v);
+        bool zero = !exact && call == 1 && iq__vitro_below(v, v->shape.k) >= SPARSE;
+        v->in[i] = exact ? (float)iq__vitro_integer(v, X_MOST) : zero ? 0 : iq__vitro_uniform(v);
     }
+    for (size_t i = 0; i < (size_t)v->shape.padding * v->shape.k; i++)
+        v->in[n + i] = 1e6f; /* what steps before left */
 }
 
-/* gamma_n times the sum of magnitudes, and one rounding of the result (at most |want| + that) to the
- * activation type. */
-static double order_bound(double terms, double magnitude, double want, uint32_t act)
+double iq__vitro_order_bound(double terms, double magnitude, double want, uint32_t act)
 {
     double sum = terms * 0x1p-24 / (1 - terms * 0x1p-24) * magnitude, result = fabs(want) + sum;
     if (act == IQ_ACT_BF16) return sum + result * 0x1p-8;
@@ -204,7 +171,7 @@ static double order_bound(double terms, double magnitude, double want, uint32_t 
     return sum;
 }
 
-static double matmul_bound(const struct iq__vitro *v, uint32_t r, uint32_t i, double *want)
+static double matmul_bound(struct iq__vitro *v, uint32_t r, uint32_t i, double *want)
 {
     const float *x = v->in + (size_t)r * v->shape.k, *w = v->weights + (size_t)i * v->shape.k;
     double sum = 0, magnitude = 0, terms = 0;
@@ -216,7 +183,7 @@ static double matmul_bound(const struct iq__vitro *v, uint32_t r, uint32_t i, do
     }
     *want = sum;
     /* The doubles' own rounding is 2^-29 of the bound: one more term covers it. */
-    return order_bound(terms + 1, magnitude, sum, v->shape.act);
+    return iq__vitro_order_bound(terms + 1, magnitude, sum, v->shape.act);
 }
 
 /* ---- all_reduce ---- */
@@ -226,10 +193,11 @@ static int reduce_make(struct iq__vitro *v, struct iq_err *err)
     const struct iq_vitro_shape *s = &v->shape;
     struct iq_shard shard[IQ_SHARD_RANKS];
     uint32_t pieces = 0;
-    if (!s->n) return refuse("all_reduce", "expected n of at least 1", err);
+    if (!s->n) return iq__vitro_refuse("all_reduce", "expected n of at least 1", err);
     IQ_TRY(iq_shard_plan(s->units, s->ranks, "units in vitro", shard, err));
     for (uint32_t rank = 0; rank < s->ranks; rank++) pieces += shard[rank].nodes;
-    if (pieces > IQ_REDUCE_PIECES) return refuse("all_reduce", "more pieces than an all-reduce takes", err);
+    if (pieces > IQ_REDUCE_PIECES)
+        return iq__vitro_refuse("all_reduce", "more pieces than an all-reduce takes", err);
     uint64_t each = (uint64_t)s->rows * s->n;
     v->in = iq__vitro_reserve(v, each * pieces, sizeof *v->in, err);
     float *y = v->in ? iq__vitro_reserve(v, each, sizeof *y, err) : NULL;
@@ -256,11 +224,13 @@ static void reduce_fill(struct iq__vitro *v, bool exact, unsigned call)
 {
     enum { MOST = 1000 }; /* times 256 pieces is below 2^24 */
     size_t n = (size_t)v->shape.rows * v->shape.n * v->args.reduce.pieces;
-    (void)call; /* every call draws on, so no two hold the same data */
-    for (size_t i = 0; i < n; i++) v->in[i] = exact ? (float)integer(v, MOST) : uniform(v);
+    /* Every call draws on, so no two hold the same data. Random call 2 has sizes so unlike that sums are rounded. */
+    for (size_t i = 0; i < n; i++)
+        v->in[i] = exact ? (float)iq__vitro_integer(v, MOST)
+                         : ldexpf(iq__vitro_uniform(v), call == 2 ? -(int)(i % 13) : 0);
 }
 
-static double reduce_bound(const struct iq__vitro *v, uint32_t r, uint32_t i, double *want)
+static double reduce_bound(struct iq__vitro *v, uint32_t r, uint32_t i, double *want)
 {
     const struct iq_all_reduce *a = &v->args.reduce;
     double sum = 0, magnitude = 0;
@@ -270,15 +240,12 @@ static double reduce_bound(const struct iq__vitro *v, uint32_t r, uint32_t i, do
         magnitude += fabs(x);
     }
     *want = sum;
-    return order_bound(a->pieces, magnitude, sum, a->act);
+    return iq__vitro_order_bound(a->pieces, magnitude, sum, a->act);
 }
 
-const struct iq__vitro_kind iq__vitro_kinds[] = {
-    {"topk", IQ_OP_TOPK, 4, 0, topk_make, topk_fill, NULL},
-    {"sample", IQ_OP_SAMPLE, 4, 0, iq__vitro_sample_make, iq__vitro_sample_fill, NULL},
-    {"temper", IQ_OP_TEMPER, 2, 0, iq__vitro_temper_make, iq__vitro_temper_fill, NULL},
-    {"mask", IQ_OP_MASK, 2, 0, iq__vitro_mask_make, iq__vitro_mask_fill, NULL},
-    {"matmul", IQ_OP_DOWN, 2, 2, matmul_make, matmul_fill, matmul_bound},
-    {"all_reduce", IQ_OP_FFN_REDUCE, 3, 2, reduce_make, reduce_fill, reduce_bound},
+const struct iq__vitro_kind iq__vitro_sums[] = {
+    {"topk", IQ_OP_TOPK, 4, 0, topk_make, topk_fill, NULL, NULL, true},
+    {"matmul", IQ_OP_DOWN, 2, 2, matmul_make, matmul_fill, matmul_bound, NULL, false},
+    {"all_reduce", IQ_OP_FFN_REDUCE, 3, 3, reduce_make, reduce_fill, reduce_bound, NULL, false},
     {.kind = NULL},
 };

@@ -13,7 +13,8 @@ static int check_shape(const struct iq_vitro_shape *s, const char *kind, struct 
 
 /* ---- what a row's distribution looks like ---- */
 
-static float uniform(struct iq__vitro *v) { return (float)(iq__vitro_draw(v) >> 40) * 0x1p-24f; }
+/* In (0, 1). */
+static float uniform(struct iq__vitro *v) { return 0.5f + 0.5f * iq__vitro_uniform(v); }
 
 static void soft(struct iq__vitro *v, float *x)
 {
@@ -24,13 +25,13 @@ static void soft(struct iq__vitro *v, float *x)
 static void one_hot(struct iq__vitro *v, float *x)
 {
     for (uint32_t i = 0; i < v->shape.vocab; i++) x[i] = -uniform(v);
-    x[iq__vitro_draw(v) % v->shape.vocab] = 40;
+    x[iq__vitro_below(v, v->shape.vocab)] = 40;
 }
 
 /* Few values, so that every cut falls among equals. */
 static void tied(struct iq__vitro *v, float *x)
 {
-    for (uint32_t i = 0; i < v->shape.vocab; i++) x[i] = (float)(iq__vitro_draw(v) % 5);
+    for (uint32_t i = 0; i < v->shape.vocab; i++) x[i] = (float)iq__vitro_below(v, 5);
 }
 
 static void steep(struct iq__vitro *v, float *x)
@@ -75,7 +76,7 @@ static struct asked asked_of(const struct iq__vitro *v)
     return q;
 }
 
-int iq__vitro_sample_make(struct iq__vitro *v, struct iq_err *err)
+static int sample_make(struct iq__vitro *v, struct iq_err *err)
 {
     const struct iq_vitro_shape *s = &v->shape;
     uint64_t rows = s->rows;
@@ -104,7 +105,7 @@ int iq__vitro_sample_make(struct iq__vitro *v, struct iq_err *err)
     return IQ_OK;
 }
 
-void iq__vitro_sample_fill(struct iq__vitro *v, bool exact, unsigned call)
+static void sample_fill(struct iq__vitro *v, bool exact, unsigned call)
 {
     const struct iq_sample *a = &v->args.sample;
     const uint32_t top_k[] = {0, 2, a->k, 0, 3};
@@ -113,8 +114,8 @@ void iq__vitro_sample_fill(struct iq__vitro *v, bool exact, unsigned call)
     fill_logits(v, call);
     temperatures(v, q.temperature, call);
     for (uint32_t r = 0; r < a->rows; r++) {
-        q.seed[r] = iq__vitro_draw(v);
-        q.pos[r] = (uint32_t)iq__vitro_draw(v) % 4096;
+        q.seed[r] = (uint64_t)iq__vitro_below(v, UINT32_MAX) << 32 | iq__vitro_below(v, UINT32_MAX);
+        q.pos[r] = iq__vitro_below(v, 4096);
         uint32_t k = top_k[(r + call) % 5];
         q.top_k[r] = k < a->k ? k : a->k;
         q.top_p[r] = r % 3 == 1 ? 0.6f : 1;
@@ -134,7 +135,7 @@ void iq__vitro_sample_fill(struct iq__vitro *v, bool exact, unsigned call)
 
 /* ---- temper ---- */
 
-int iq__vitro_temper_make(struct iq__vitro *v, struct iq_err *err)
+static int temper_make(struct iq__vitro *v, struct iq_err *err)
 {
     const struct iq_vitro_shape *s = &v->shape;
     uint64_t rows = s->rows;
@@ -153,7 +154,7 @@ int iq__vitro_temper_make(struct iq__vitro *v, struct iq_err *err)
     return IQ_OK;
 }
 
-void iq__vitro_temper_fill(struct iq__vitro *v, bool exact, unsigned call)
+static void temper_fill(struct iq__vitro *v, bool exact, unsigned call)
 {
     (void)exact;
     fill_logits(v, call);
@@ -162,7 +163,7 @@ void iq__vitro_temper_fill(struct iq__vitro *v, bool exact, unsigned call)
 
 /* ---- mask ---- */
 
-int iq__vitro_mask_make(struct iq__vitro *v, struct iq_err *err)
+static int mask_make(struct iq__vitro *v, struct iq_err *err)
 {
     const struct iq_vitro_shape *s = &v->shape;
     uint64_t rows = s->rows, words = iq_mask_words(s->vocab);
@@ -179,7 +180,7 @@ int iq__vitro_mask_make(struct iq__vitro *v, struct iq_err *err)
 }
 
 /* Rows forbid a few tokens, nearly all, or none. */
-void iq__vitro_mask_fill(struct iq__vitro *v, bool exact, unsigned call)
+static void mask_fill(struct iq__vitro *v, bool exact, unsigned call)
 {
     const struct iq_mask *a = &v->args.mask;
     (void)exact;
@@ -187,9 +188,16 @@ void iq__vitro_mask_fill(struct iq__vitro *v, bool exact, unsigned call)
     for (uint32_t r = 0; r < a->rows; r++) {
         uint64_t *bits = (uint64_t *)(uintptr_t)a->allow[r];
         for (uint32_t t = 0; bits && t < a->n; t++) {
-            bool rare = iq__vitro_draw(v) % 16 == 0, allowed = r % 3 ? rare : !rare;
+            bool rare = iq__vitro_below(v, 16) == 0, allowed = r % 3 ? rare : !rare;
             if (t % 64 == 0) bits[t / 64] = 0;
             bits[t / 64] |= (uint64_t)allowed << t % 64;
         }
     }
 }
+
+const struct iq__vitro_kind iq__vitro_sampling[] = {
+    {"sample", IQ_OP_SAMPLE, 4, 0, sample_make, sample_fill, NULL, NULL, true},
+    {"temper", IQ_OP_TEMPER, 2, 0, temper_make, temper_fill, NULL, NULL, false},
+    {"mask", IQ_OP_MASK, 2, 0, mask_make, mask_fill, NULL, NULL, false},
+    {.kind = NULL},
+};

@@ -1,4 +1,4 @@
-/* Checkpoints: "IQTRAIN2", step, the recipe's fields in their order, the number of weights, weights and moments, SHA-256. */
+/* Checkpoints: "IQTRAIN3", step, the recipe's fields in their order, the number of weights, weights and moments, SHA-256. */
 #include "engine/train/parts.h"
 #include "kernels/base/file.h"
 #include "kernels/base/sha256.h"
@@ -12,7 +12,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file is little endian and copied as it is");
 
-static const char magic[8] = {'I', 'Q', 'T', 'R', 'A', 'I', 'N', '2'};
+static const char magic[8] = {'I', 'Q', 'T', 'R', 'A', 'I', 'N', '3'};
 
 enum {
     SHA = IQ_SHA256_HEX - 1,
@@ -87,7 +87,7 @@ static int read_header(const unsigned char *header, uint64_t size, struct iq_tra
     const unsigned char *at = header + sizeof magic;
     uint64_t weights;
     if (memcmp(header, magic, sizeof magic))
-        return iq_fail(err, IQ_FORMAT, "offset 0: it is not a checkpoint, expected \"IQTRAIN2\"");
+        return iq_fail(err, IQ_FORMAT, "offset 0: it is not a checkpoint, expected \"IQTRAIN3\"");
 #define TAKE(field) memcpy(&(field), at, sizeof(field)), at += sizeof(field)
     TAKE(*step);
 #define X(type, field, least, most, what) TAKE(r->field);
@@ -96,9 +96,9 @@ static int read_header(const unsigned char *header, uint64_t size, struct iq_tra
     TAKE(weights);
 #undef TAKE
     IQ_TRY(iq_train_recipe_check(r, err));
-    if (*step > r->steps)
+    if (*step > iq_train_steps(r))
         return iq_fail(err, IQ_FORMAT, "found step %u, expected at most the %u of the recipe", *step,
-                       r->steps);
+                       iq_train_steps(r));
     if (weights != count_weights(r))
         return iq_fail(err, IQ_FORMAT, "found %llu weights, expected the %llu that the recipe describes",
                        (unsigned long long)weights, (unsigned long long)count_weights(r));

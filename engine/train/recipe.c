@@ -28,6 +28,9 @@ int iq_train_recipe_check(const struct iq_train_recipe *r, struct iq_err *err)
     if (r->schedule == IQ_TRAIN_COSINE && r->warmup >= r->steps)
         return iq_fail(err, IQ_FORMAT, "recipe: found warmup %u, expected less than the %u steps", r->warmup,
                        r->steps);
+    if (!r->encore != !(r->encore_rate > 0))
+        return iq_fail(err, IQ_FORMAT, "recipe: found encore %u at rate %g, expected both or neither",
+                       r->encore, r->encore_rate);
     return IQ_OK;
 }
 
@@ -57,6 +60,8 @@ static shape_fn *const shapes[IQ_TRAIN_SCHEDULES] = {
 
 double iq_train_rate(const struct iq_train_recipe *r, uint32_t step)
 {
+    if (step >= r->steps)
+        return r->encore_rate * (1.0 - (double)(step - r->steps) / (double)(r->encore ? r->encore : 1));
     double share = shapes[r->schedule](r, step), warm = 1.0;
     if (step < r->warmup) warm = ((double)step + 1.0) / (double)r->warmup;
     return r->rate * (warm < share ? warm : share);

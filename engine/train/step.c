@@ -32,8 +32,9 @@ static int check_batch(const struct iq_train *t, const struct iq_train_batch *b,
     const uint32_t parts = t->options.data_parallel * t->options.micro;
     const uint32_t slots = t->recipe.experts ? t->recipe.active : 1; /* of a token */
     *targets = 0;
-    if (t->step >= t->recipe.steps)
-        return iq_fail(err, IQ_LIMIT, "training: all %u steps of the schedule are done", t->recipe.steps);
+    if (t->step >= iq_train_steps(&t->recipe))
+        return iq_fail(err, IQ_LIMIT, "training: all %u steps of the recipe are done",
+                       iq_train_steps(&t->recipe));
     if (!b->length || b->length > t->recipe.length)
         return iq_fail(err, IQ_SHAPE, "batch: found rows of %u tokens, expected 1 to %u", b->length,
                        t->recipe.length);

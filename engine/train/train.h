@@ -25,7 +25,8 @@
 /* warm-up: rate * (step + 1) / warmup. Then, with p = step / steps:
  *   flat     nothing more
  *   linear   rate * min(1, (1 - p) / tail): flat, then straight to zero over the last `tail` of the steps
- *   cosine   rate * (1 + cos(pi q)) / 2, q from 0 at the end of the warm-up to 1 at `steps` */
+ *   cosine   rate * (1 + cos(pi q)) / 2, q from 0 at the end of the warm-up to 1 at `steps`
+ * Behind it, an encore: encore_rate, straight to zero over `encore` steps. */
 #define IQ_TRAIN_SCHEDULE_MAP(X) X(FLAT, "flat") X(LINEAR, "linear") X(COSINE, "cosine")
 enum iq_train_schedule {
 #define X(id, name) IQ_TRAIN_##id,
@@ -61,6 +62,8 @@ enum iq_train_schedule {
     X(uint32_t, schedule, 0, IQ_TRAIN_SCHEDULES - 1, "0 flat, 1 linear, 2 cosine")                           \
     X(double, tail, 0, 1, "linear: the share of the steps that decays")                                      \
     X(double, rate, 0, 100, "learning rate")                                                                 \
+    X(uint32_t, encore, 0, 1u << 30, "steps behind the schedule, in which the rate falls once more")         \
+    X(double, encore_rate, 0, 100, "learning rate at its begin; without one: 0")                             \
     X(double, beta1, 0, 0.999999, "decay of the mean of gradients")                                          \
     X(double, beta2, 0, 0.99999999, "of the mean of their squares")                                          \
     X(double, eps, 0, 1, "added to the root of it")                                                          \
@@ -73,6 +76,9 @@ struct iq_train_recipe {
     IQ_TRAIN_RECIPE_MAP(X)
 #undef X
 };
+
+/* The schedule's and the encore's. */
+static inline uint32_t iq_train_steps(const struct iq_train_recipe *r) { return r->steps + r->encore; }
 
 /* What may differ from run to run without a change of bits. Zero or NULL: 1, or the fastest. */
 struct iq_train_options {

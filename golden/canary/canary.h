@@ -146,7 +146,8 @@ int iq_canary_row(const struct iq_canary_mix *, uint64_t seed, uint64_t index, e
                   struct iq_canary_row *out, struct iq_err *);
 
 /* The recipe: 2,048 ids a step, 16 rows of 128; from a third on every fifth step is one of long rows; hard levels become
- * more frequent. Row i of the step is iq_canary_row(mix, seed, first + i, ...). */
+ * more frequent. Steps from `steps` on are an encore's: every other one is of long rows. Row i of the step is
+ * iq_canary_row(mix, seed, first + i, ...). */
 struct iq_canary_step {
     struct iq_canary_mix mix;
     uint32_t rows;

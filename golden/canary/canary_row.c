@@ -184,16 +184,17 @@ int iq_canary_step(uint64_t seed, uint64_t step, uint64_t steps, struct iq_canar
         uint32_t until, level[IQ_CANARY_LEVELS];
     } course[] = {{24, {5, 3, 2}}, {56, {3, 3, 4}}, {100, {2, 3, 5}}};
     *out = (struct iq_canary_step){0};
-    if (step >= steps || steps > (uint64_t)1 << 40)
+    if (!steps || steps > (uint64_t)1 << 40 || step >= 2 * steps)
         return iq_fail(err, IQ_USAGE,
-                       "canary step %llu of %llu: expected a step below the number of steps, of at most 2^40",
+                       "canary step %llu of %llu: expected 1 to 2^40 steps, and an encore no longer than they",
                        (unsigned long long)step, (unsigned long long)steps);
     struct iq__draws d = iq__draws(seed, IQ__STREAM_STEP, 0, 0, step);
     const uint32_t *level = course[0].level;
-    for (size_t i = 0; step * 100 >= steps * course[i].until;) level = course[++i].level;
+    const uint64_t at = step < steps ? step : steps - 1;
+    for (size_t i = 0; at * 100 >= steps * course[i].until;) level = course[++i].level;
     memcpy(out->mix.level, level, sizeof out->mix.level);
     for (uint32_t t = 0; t < IQ_CANARY_TASKS; t++) out->mix.weight[t] = iq_canary_tasks[t].share;
-    out->mix.far = step * 3 >= steps && iq__below(&d, 5) == 0;
+    out->mix.far = step * 3 >= steps && iq__below(&d, step < steps ? 5 : 2) == 0;
     if (out->mix.far) out->mix.weight[IQ_CANARY_LOOKUP] = 0;
     out->mix.length = out->mix.far ? 256u << iq__below(&d, 4) : SHORT;
     out->rows = STEP_IDS / out->mix.length;

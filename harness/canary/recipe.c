@@ -27,18 +27,35 @@ static const struct iq_canary_golden dense_golden[] = {{20, "e1281e6de19168b97b2
                                                        {5000, "19fdc72ccdfb5233ca50bbcf5a541ce8"},
                                                        {5400, "85f639da44db6b9605fb00e05296fc7e"},
                                                        {0, NULL}};
-static const struct iq_canary_golden moe_golden[] = {{0, NULL}};
+static const struct iq_canary_golden moe_golden[] = {{20, "4005a21cf7fa7fc049f7fc308d2f0d04"},
+                                                     {100, "fe232a201a016a0f3781b92ac2a052bd"},
+                                                     {200, "d6211a3b3a96774dc2bc4796874ade14"},
+                                                     {500, "d8db8d7745a7a41b3f45985ec39ac261"},
+                                                     {1000, "7b6ea6e09abe4f7a3eb1271479dd1104"},
+                                                     {1500, "348d216bc0c0d62191ba41c23a8f25c7"},
+                                                     {2000, "4502715e30edfa9202042a6c27d2b987"},
+                                                     {2500, "5de74d21d4f5309fcbcecefcf4e52b52"},
+                                                     {3000, "ab9813c3c0f2142006843285d8b6a2e7"},
+                                                     {3500, "62c7487800247dabdc588e629f6eb430"},
+                                                     {4000, "725e1bfe4e16a2f14af3d65f7e562777"},
+                                                     {4500, "5d4d880f9d3036d157da58ee935519a4"},
+                                                     {5000, "5cf1ffadef021844f6a02bd782beebf3"},
+                                                     {5400, "88a01fff75dd850b05a32a85b39b9078"},
+                                                     {5700, "3f07c0e9030fd4a061cadb550c273655"},
+                                                     {6000, "b1d93adb8d7858e80f9e9251bb4658d7"},
+                                                     {0, NULL}};
 
 const struct iq_canary_recipe iq_canary_dense = {
     .name = "dense",
     .train = {SHARED, .layers = 5, .ffn = 256},
     .golden = dense_golden,
-    .sha256 = IQ_EMBEDDED_SHA256,
+    .sha256 = IQ_EMBEDDED_DENSE_SHA256,
 };
 
 const struct iq_canary_recipe iq_canary_moe = {
     .name = "moe",
-    .train = {SHARED, .layers = 4, .ffn = 56, .experts = 8, .active = 2, .init_router = 0.02,
-              .balance = 0.01},
+    .train = {SHARED, .layers = 4, .ffn = 56, .experts = 8, .active = 2, .init_router = 0.02, .balance = 0.01,
+              .encore = 600, .encore_rate = 4e-4},
     .golden = moe_golden,
+    .sha256 = IQ_EMBEDDED_MOE_SHA256,
 };

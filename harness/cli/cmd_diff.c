@@ -71,6 +71,7 @@ static int compare(struct iq_call *call, const struct iq_trace *golden, const st
     policy.tie_margin = (float)iq_arg_f64(call, "tie-margin");
     policy.show_fired = iq_arg_on(call, "fired");
     IQ_TRY(iq_judge_open(subject->manifest, subject->manifest_len, &judge, err));
+    if (judge.unread.status) iq_say("the subject's faults are not judged in vitro: %s", judge.unread.text);
     bool vitro = iq_arg_on(call, "vitro");
     int status = iq_compare(golden, subject, &policy, vitro ? iq_judge_suspect : NULL, &judge, &f, err);
     if (status == IQ_OK) {

@@ -2,6 +2,7 @@
 #include "harness/cli/commands.h"
 
 #include "faults/trigger.h"
+#include "harness/cli/run_common.h"
 #include "harness/plan/variants.h"
 #include "kernels/base/json.h"
 
@@ -48,7 +49,9 @@ static int list(struct iq_call *call, struct iq_err *err)
     struct iq_jw w = IQ_JW(&text);
     const struct iq_variant *v;
     bool json = iq_arg_on(call, "json");
-    IQ_TRY(iq_variants_register(err));
+    struct iq_user_use named[IQ_USER_FILES];
+    size_t n;
+    IQ_TRY(iq_run_kernels(call, named, &n, err));
     if (json) iq_jw_begin(&w, '[');
     for (size_t at = 0; (v = next(&at));) {
         if (!json) {
@@ -110,7 +113,9 @@ static void show_text(const struct iq_variant *v, struct iq_buf *b)
     iq_buf_printf(b, "params   %s\n", v->params && v->params->name ? "(default, range)" : "none");
     for (const struct iq_param *p = v->params; p && p->name; p++)
         iq_buf_printf(b, "  %-10s %.10g, %.10g to %.10g: %s\n", p->name, p->def, p->lo, p->hi, p->help);
-    iq_buf_printf(b, "example  {\"faults\": [{\"op\": \"%s\", \"variant\": \"%s\"", first, v->name);
+    iq_buf_printf(b, "example  {");
+    if (iq_user_file_of(v)) iq_buf_printf(b, "\"libraries\": [\"%s\"], ", iq_user_file_of(v));
+    iq_buf_printf(b, "\"faults\": [{\"op\": \"%s\", \"variant\": \"%s\"", first, v->name);
     for (const struct iq_param *p = v->params; p && p->name; p++)
         iq_buf_printf(b, "%s\"%s\": %.9g%s", p == v->params ? ", \"params\": {" : ", ", p->name, p->def,
                       p[1].name ? "" : "}");
@@ -123,8 +128,9 @@ static int show(struct iq_call *call, struct iq_err *err)
     const char *known[LISTED + 1];
     struct iq_buf text = IQ_BUF(1 << 20);
     const struct iq_variant *v;
-    size_t n = 0;
-    IQ_TRY(iq_variants_register(err));
+    struct iq_user_use named[IQ_USER_FILES];
+    size_t n = 0, libraries;
+    IQ_TRY(iq_run_kernels(call, named, &libraries, err));
     for (size_t at = 0; n < LISTED && (v = next(&at)) && strcmp(v->name, call->operands[0]);)
         known[n++] = v->name;
     known[n] = NULL;
@@ -145,13 +151,62 @@ static void words(struct iq_buf *b)
 
 /* ---- fields ---- */
 
-/* The kind of an op, where the op is the first of its kind and its operands have names. */
-static const struct iq_kind *kind_with_fields(unsigned op)
+/* The kind of an op, where the op is the first of its kind. */
+static const struct iq_kind *first_of_kind(unsigned op)
 {
     const struct iq_kind *kind = iq_op_kind((enum iq_op_id)op);
     for (unsigned before = 0; before < op; before++)
         if (iq_op_kind((enum iq_op_id)before) == kind) return NULL;
-    return kind->fields && kind->fields[0] ? kind : NULL;
+    return kind;
+}
+
+/* The same where its operands have names. */
+static const struct iq_kind *kind_with_fields(unsigned op)
+{
+    const struct iq_kind *kind = first_of_kind(op);
+    return kind && kind->fields && kind->fields[0] ? kind : NULL;
+}
+
+static const char *value_type(const struct iq_value *v)
+{
+    static const char *const text[] = {
+        [IQ_VALUE_COUNT] = "integer", [IQ_VALUE_NUMBER] = "number", [IQ_VALUE_FLAG] = "boolean"};
+    return text[v->type];
+}
+
+static void values_json(struct iq_jw *w)
+{
+    iq_jw_key(w, "values"), iq_jw_begin(w, '{');
+    for (unsigned op = 0; op < IQ_ALL_OPS; op++) {
+        const struct iq_kind *kind = first_of_kind(op);
+        if (!kind || !kind->values) continue;
+        iq_jw_key(w, kind->name), iq_jw_begin(w, '[');
+        for (const struct iq_value *v = kind->values; v->name; v++) {
+            iq_jw_begin(w, '{');
+            key_str(w, "name", v->name), key_str(w, "type", value_type(v));
+            key_str(w, "chooses", v->call ? "call" : "row"), key_str(w, "help", v->help);
+            iq_jw_key(w, "reads"), iq_jw_bool(w, v->reads);
+            iq_jw_end(w, '}');
+        }
+        iq_jw_end(w, ']');
+    }
+    iq_jw_end(w, '}');
+}
+
+static void values_text(struct iq_buf *b)
+{
+    iq_buf_printf(
+        b,
+        "\nVALUES (as value.NAME, of the op's kind; those marked * read the op's numbers, which a plan can't "
+        "ask for on a device)\n");
+    for (unsigned op = 0; op < IQ_ALL_OPS; op++) {
+        const struct iq_kind *kind = first_of_kind(op);
+        if (!kind || !kind->values) continue;
+        iq_buf_printf(b, "  %s\n", kind->name);
+        for (const struct iq_value *v = kind->values; v->name; v++)
+            iq_buf_printf(b, "    value.%-12s %-8s %-4s %s%s\n", v->name, value_type(v),
+                          v->call ? "call" : "row", v->help, v->reads ? " *" : "");
+    }
 }
 
 static void fields_json(struct iq_buf *text)
@@ -180,6 +235,7 @@ static void fields_json(struct iq_buf *text)
         iq_jw_end(&w, ']');
     }
     iq_jw_end(&w, '}');
+    values_json(&w);
     iq_jw_key(&w, "forms"), iq_jw_begin(&w, '[');
     for (const struct iq_trigger_form *f = iq_trigger_forms; f->form; f++) {
         iq_jw_begin(&w, '{');
@@ -202,7 +258,7 @@ static void fields_text(struct iq_buf *b)
         if (!strcmp(f->name, "op")) ops = f->words;
     iq_buf_printf(b, "FIELDS (type; whether it decides for a step, a call of an op, or row by row)\n");
     for (const struct iq_trigger_field *f = iq_trigger_fields(); f->name; f++) {
-        iq_buf_printf(b, "  %-12s %-8s %-5s %s", f->name, iq_trigger_type_text(f->type),
+        iq_buf_printf(b, "  %-18s %-8s %-5s %s", f->name, iq_trigger_type_text(f->type),
                       iq_trigger_level_text(f->level), f->help);
         if (f->words == ops) /* many, and of several fields */
             iq_buf_printf(b, " (words: OPS)");
@@ -212,14 +268,17 @@ static void fields_text(struct iq_buf *b)
     }
     iq_buf_printf(b, "\nOPS ");
     if (ops) words_text("", ops, b);
-    iq_buf_printf(b, "\n\nOPERANDS (integers, as arg.NAME, of the op's kind)\n");
+    iq_buf_printf(b, "\n\nOPERANDS (integers, as arg.NAME, of the op's kind; strides in elements, x_bytes "
+                     "from the first to the "
+                     "end of the last row)\n");
     for (unsigned op = 0; op < IQ_ALL_OPS; op++) {
         const struct iq_kind *kind = kind_with_fields(op);
         if (!kind) continue;
-        iq_buf_printf(b, "  %-12s ", kind->name);
+        iq_buf_printf(b, "  %-14s ", kind->name);
         for (size_t i = 0; kind->fields[i]; i++) iq_buf_printf(b, "%sarg.%s", i ? ", " : "", kind->fields[i]);
         iq_buf_printf(b, "\n");
     }
+    values_text(b);
     iq_buf_printf(b, "\nFORMS (of one field; all fields of `when` must hold)\n");
     for (const struct iq_trigger_form *f = iq_trigger_forms; f->form; f++)
         iq_buf_printf(b, "  %-24s %s\n", f->form, f->help);
@@ -238,6 +297,7 @@ static int fields(struct iq_call *call, struct iq_err *err)
 /* ---- commands ---- */
 
 static const struct iq_flag flags[] = {IQ_FLAG_JSON, {0}};
+static const struct iq_flag kernel_flags[] = {IQ_KERNELS_FLAG, IQ_FLAG_JSON, {0}};
 
 const struct iq_command iq_cmd_faults_list = {
     .name = "faults list",
@@ -247,11 +307,27 @@ const struct iq_command iq_cmd_faults_list = {
         "\"name\"}], \"engine\": {settings},\n"
         "\"seed\"}. Only op and variant are required. rate is the probability with which a fault strikes "
         "where `when` holds,\n"
-        "drawn once per \"call\", \"row\", \"request\" or \"session\". engine has the options of `run`, "
+        "drawn once per \"call\", \"row\", \"request\" or \"session\". It may change over the clock: [[0, "
+        "0.008], "
+        "[60000, 0.16]] rises\n"
+        "from 0.008 at 0 ms to 0.16 at 60 s, {\"hours\": [[9, 0], [12, 0.1], [17, 0]]} goes by the hour of "
+        "the "
+        "day; a request or\n"
+        "session is drawn once, at the rate of its first arrival, and stays as it was drawn. engine has the "
+        "options of "
+        "`run`,\n"
         "spelled with _ for -.\n"
-        "The variant \"reference\" of every kind is correct: as the last fault it is a workaround.\n",
-    .examples = "inquest faults list\ninquest faults list --json\n",
-    .flags = flags,
+        "The variant \"reference\" of every kind is correct: as the last fault it is a workaround.\n"
+        "\n"
+        "Your own kernels are variants, too: \"libraries\" of the plan names shared libraries (relative to "
+        "the plan), built "
+        "against\n"
+        "inquest/kernel.h, or programs: [\"./mine.so\", {\"process\": [\"python3\", \"mine.py\"], "
+        "\"timeout_s\": 10, "
+        "\"memory_mb\": 2048}].\n"
+        "They run in processes of their own; see `inquest run --help`.\n",
+    .examples = "inquest faults list\ninquest faults list --json\ninquest faults list --kernels ./mine.so\n",
+    .flags = kernel_flags,
     .run = list,
 };
 
@@ -261,8 +337,8 @@ const struct iq_command iq_cmd_faults_show = {
     .operands = "VARIANT",
     .operands_min = 1,
     .operands_max = 1,
-    .examples = "inquest faults show k_tail\n",
-    .flags = flags,
+    .examples = "inquest faults show k_tail\ninquest faults show my_norm --kernels ./mine.so\n",
+    .flags = kernel_flags,
     .words = words,
     .run = show,
 };
@@ -271,7 +347,9 @@ const struct iq_command iq_cmd_faults_fields = {
     .name = "faults fields",
     .one_line = "what a fault's `when` can ask: fields, types and forms",
     .about = "For instance {\"batch\": [3, 7], \"tokens\": {\"min\": 8}, \"pos\": {\"mod\": 16, \"is\": 0}, "
-             "\"tracing\": false}.\n",
+             "\"tracing\": false}.\n"
+             "All fields must hold. `inquest plan check` says in words when a plan strikes, and when it "
+             "never can.\n",
     .examples = "inquest faults fields\n",
     .flags = flags,
     .run = fields,

@@ -56,7 +56,7 @@ static int write_model(struct iq_call *call, const struct iq_canary_recipe *reci
 {
     const char *path = iq_arg_str(call, "out");
     const uint32_t step = iq_train_steps_done(t);
-    const bool whole = step == recipe->train.steps && recipe->sha256;
+    const bool whole = step == iq_train_steps(&recipe->train) && recipe->sha256;
     struct iq_buf line = IQ_BUF(1 << 16);
     char sha256[IQ_SHA256_HEX];
     IQ_TRY(iq_canary_export(t, path, sha256, err));
@@ -71,7 +71,7 @@ static int write_model(struct iq_call *call, const struct iq_canary_recipe *reci
         if (whole) iq_jw_key(&w, "as_shipped"), iq_jw_bool(&w, same);
         iq_jw_end(&w, '}');
     } else {
-        iq_buf_printf(&line, "%s  step %u of %u  SHA-256 %s%s", path, step, recipe->train.steps, sha256,
+        iq_buf_printf(&line, "%s  step %u of %u  SHA-256 %s%s", path, step, iq_train_steps(&recipe->train), sha256,
                       !whole ? ""
                       : same ? "  as shipped"
                              : "  NOT as shipped");
@@ -118,12 +118,12 @@ static int run(struct iq_call *call, struct iq_err *err)
                     .data_parallel = (uint32_t)iq_arg_int(call, "data-parallel"),
                     .isa = iq_arg_str(call, "isa")},
         .checkpoint = checkpoint,
-        .until = iq_arg_given(call, "steps") ? (uint32_t)iq_arg_int(call, "steps") : recipe->train.steps,
+        .until = iq_arg_given(call, "steps") ? (uint32_t)iq_arg_int(call, "steps") : iq_train_steps(&recipe->train),
         .every = (uint32_t)iq_arg_int(call, "every"),
         .report = report,
         .ctx = &listing,
     };
-    if (c.until > recipe->train.steps) c.until = recipe->train.steps;
+    if (c.until > iq_train_steps(&recipe->train)) c.until = iq_train_steps(&recipe->train);
     if (armed.plan.n) iq_armed_options(&armed, &c.options);
     int status = iq_canary_train(&c, &t, &interrupted, err);
     if (status == IQ_OK && armed.plan.n) say_fired(&armed);

@@ -115,6 +115,30 @@ static int from_run(struct job *j, const char *name, bool again, struct iq_err *
     return status;
 }
 
+/* The plan, and libraries of users' kernels that the command line names beside it. */
+static int read_plan(struct job *j, const char *path, struct iq_err *err)
+{
+    struct iq_user_use named[IQ_USER_FILES];
+    size_t n = 0;
+    if (!path && iq_arg_given(j->call, "kernels"))
+        return iq_fail(
+            err, IQ_USAGE,
+            "--kernels needs --plan FILE, which says where its kernels strike: {\"faults\": [{\"op\": OP, "
+            "\"variant\": NAME}]}; `inquest faults list --kernels FILE` lists their names");
+    if (!path) return IQ_OK;
+    IQ_TRY(iq_run_kernels(j->call, named, &n, err));
+    IQ_TRY(iq_plan_load(path, &j->plan, &j->trial.settings, err));
+    for (size_t i = 0; i < n; i++) IQ_TRY(iq_plan_add_library(&j->plan, &named[i], err));
+    for (size_t i = 0; i < j->plan.libraries; i++) {
+        const char *mode = iq_user_float_mode(&j->plan.library[i]);
+        if (mode)
+            iq_say("%s: the process that loads it %s from then on; so do its kernels, golden's do not",
+                   iq_user_name(&j->plan.library[i]), mode);
+    }
+    j->trial.plan = &j->plan;
+    return IQ_OK;
+}
+
 static int gather(struct job *j, struct iq_err *err)
 {
     static const char *const recorded[] = {"prompt", "prompts", "raw",   "max-tokens", "temperature",
@@ -139,10 +163,7 @@ static int gather(struct job *j, struct iq_err *err)
         IQ_TRY(from_run(j, golden ? golden : again, again != NULL, err));
     } else
         IQ_TRY(iq_run_prompts(call, &j->prompts, err));
-    if (plan) {
-        IQ_TRY(iq_plan_load(plan, &j->plan, &j->trial.settings, err));
-        j->trial.plan = &j->plan;
-    }
+    IQ_TRY(read_plan(j, plan, err));
     iq_settings_args(call, &j->trial.settings);
     IQ_TRY(iq_run_trajectory(call, &j->trajectory, err));
     j->trial.trajectory = j->trajectory;
@@ -282,6 +303,7 @@ static const struct iq_flag flags[] = {
      .type = IQ_FLAG_STRING,
      .meta = "FILE",
      .help = "faults that strike, and engine settings"},
+    IQ_KERNELS_FLAG,
     {.name = "store",
      .type = IQ_FLAG_STRING,
      .meta = "DIR",
@@ -337,6 +359,19 @@ const struct iq_command iq_cmd_run = {
         "one "
         "of them).\n"
         "\n"
+        "--kernels, or \"libraries\" of the plan, names shared libraries with kernels of your own, which "
+        "faults then "
+        "name as variants.\n"
+        "They are built against inquest/kernel.h; a program is named in a plan alone: {\"libraries\": "
+        "[{\"process\": "
+        "[\"python3\",\n"
+        "\"mine.py\"], \"timeout_s\": 10, \"memory_mb\": 2048}]}. Each runs in a process of its own: one "
+        "that crashes, "
+        "does not return,\n"
+        "takes more memory or writes outside its outputs makes the trial a crashed one, with the kernel and "
+        "the call "
+        "named.\n"
+        "\n"
         "--again takes prompts, sampling, settings, golden and faults from the recorded run. It allows "
         "--store, "
         "--name, --model,\n"
@@ -347,6 +382,8 @@ const struct iq_command iq_cmd_run = {
         "inquest run --model M.gguf --prompt 'What is the capital of France?' --max-tokens 32\n"
         "inquest run --model M.gguf --prompts P.jsonl --batch 8 --logits 20 --json\n"
         "inquest run --model M.gguf --golden golden --store S --plan plan.json --name subject --json\n"
+        "inquest run --model M.gguf --golden golden --store S --plan plan.json --kernels ./mine.so --name "
+        "mine\n"
         "inquest run --again subject --store S --level ops --name again\n",
     .statuses = "  1  the trial crashed (it is recorded as crashed)\n",
     .flags = flags,

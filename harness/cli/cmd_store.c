@@ -1,5 +1,6 @@
 #include "harness/cli/commands.h"
 
+#include "golden/campaign.h"
 #include "golden/store.h"
 #include "harness/cli/progress.h"
 #include "kernels/base/json.h"
@@ -77,6 +78,29 @@ static void run_text(const struct iq_run_info *r, const run_name *names, size_t 
 
 /* ---- ls, show ---- */
 
+/* A line a campaign, below the runs. */
+static int ls_campaigns(struct iq_store *store, bool json, struct iq_buf *line, struct iq_jw *w,
+                        struct iq_err *err)
+{
+    struct iq_campaign_info *all;
+    size_t n;
+    IQ_TRY(iq_campaign_list(store, &all, &n, err));
+    for (size_t i = 0; i < n; i++) {
+        if (!json) {
+            iq_buf_printf(line, "%s%.12s  campaign   %u of %u trials", line->len ? "\n" : "", all[i].id,
+                          all[i].done, all[i].trials);
+            continue;
+        }
+        iq_jw_begin(w, '{');
+        iq_jw_key(w, "campaign"), iq_jw_str(w, all[i].id);
+        number(w, "trials", all[i].trials);
+        number(w, "done", all[i].done);
+        iq_jw_end(w, '}');
+    }
+    free(all);
+    return IQ_OK;
+}
+
 static int ls(struct iq_call *call, struct iq_err *err)
 {
     struct iq_store *store;
@@ -98,10 +122,11 @@ static int ls(struct iq_call *call, struct iq_err *err)
             run_text(&runs[i], (const run_name *)names, count, &line), iq_buf_put(&line, "\n", i + 1 < n);
         free(names);
     }
+    if (status == IQ_OK) status = ls_campaigns(store, json, &line, &w, err);
     if (json) iq_jw_end(&w, ']');
     free(runs);
     iq_store_close(store);
-    if (!json && !n && status == IQ_OK) { /* an empty store prints nothing */
+    if (!json && !line.len && status == IQ_OK) { /* an empty store prints nothing */
         iq_buf_free(&line);
         return IQ_OK;
     }
@@ -208,7 +233,13 @@ static int export_run(struct iq_call *call, struct iq_err *err)
 {
     struct iq_store *store;
     IQ_TRY(open_store(call, &store, err));
-    int status = iq_store_export(store, call->operands[0], call->operands[1], err);
+    struct iq_run_info info;
+    struct iq_campaign_info campaign;
+    struct iq_err none;
+    bool is_campaign = iq_store_find(store, call->operands[0], &info, &none) == IQ_NOT_FOUND &&
+                       iq_campaign_find(store, call->operands[0], &campaign, &none) == IQ_OK;
+    int status = is_campaign ? iq_campaign_export(store, campaign.id, call->operands[1], err)
+                             : iq_store_export(store, call->operands[0], call->operands[1], err);
     iq_store_close(store);
     return status;
 }
@@ -220,12 +251,38 @@ static int open_or_make(struct iq_call *call, struct iq_store **out, struct iq_e
     struct iq_err none;
     int status = iq_store_open(iq_arg_str(call, "store"), NULL, out, &none);
     if (status == IQ_OK) return IQ_OK;
-    IQ_TRY(iq_store_import_check(call->operands[0], err));
+    const char *file = call->operands[0];
+    IQ_TRY(iq_campaign_is_export(file) ? iq_campaign_import_check(file, err)
+                                       : iq_store_import_check(file, err));
     return iq_store_open(iq_arg_str(call, "store"), &o, out, err);
+}
+
+static int import_campaign(struct iq_call *call, struct iq_err *err)
+{
+    struct iq_store *store;
+    struct iq_campaign_info info;
+    struct iq_buf line = IQ_BUF(4096);
+    struct iq_jw w = IQ_JW(&line);
+    uint32_t added;
+    if (iq_arg_str(call, "name")) return iq_fail(err, IQ_USAGE, "--name: a campaign has none");
+    IQ_TRY(open_or_make(call, &store, err));
+    int status = iq_campaign_import(store, call->operands[0], &info, &added, err);
+    iq_store_close(store);
+    if (iq_arg_on(call, "json")) {
+        iq_jw_begin(&w, '{');
+        iq_jw_key(&w, "campaign"), iq_jw_str(&w, info.id);
+        number(&w, "added", added);
+        number(&w, "done", info.done);
+        number(&w, "trials", info.trials);
+        iq_jw_end(&w, '}');
+    } else
+        iq_buf_printf(&line, "%s  %u rows added, %u of %u trials", info.id, added, info.done, info.trials);
+    return emit(call, &line, status, err);
 }
 
 static int import_run(struct iq_call *call, struct iq_err *err)
 {
+    if (iq_campaign_is_export(call->operands[0])) return import_campaign(call, err);
     struct iq_store *store;
     struct iq_run_info info;
     run_name *names = NULL;

@@ -4,6 +4,7 @@
 
 #include "harness/cli/cli.h"
 
+extern const struct iq_command iq_cmd_campaign;
 extern const struct iq_command iq_cmd_canary_prompts;
 extern const struct iq_command iq_cmd_canary_tasks;
 extern const struct iq_command iq_cmd_completion_bash;
@@ -19,8 +20,10 @@ extern const struct iq_command iq_cmd_model_info;
 extern const struct iq_command iq_cmd_model_perplexity;
 extern const struct iq_command iq_cmd_model_train;
 extern const struct iq_command iq_cmd_model_tokenize;
+extern const struct iq_command iq_cmd_plan_check;
 extern const struct iq_command iq_cmd_record;
 extern const struct iq_command iq_cmd_replay;
+extern const struct iq_command iq_cmd_report_campaign;
 extern const struct iq_command iq_cmd_run;
 extern const struct iq_command iq_cmd_store_export;
 extern const struct iq_command iq_cmd_store_import;

@@ -1,5 +1,6 @@
 #include "harness/cli/run_common.h"
 
+#include "harness/plan/variants.h"
 #include "kernels/base/json.h"
 
 int iq_run_adapters(const struct iq_call *call, struct iq_prompts *out, struct iq_err *err)
@@ -23,6 +24,20 @@ int iq_run_prompts(const struct iq_call *call, struct iq_prompts *out, struct iq
     if (!text == !file) return iq_fail(err, IQ_USAGE, "expected one of --prompt TEXT and --prompts FILE");
     IQ_TRY(iq_run_adapters(call, out, err));
     return file ? iq_prompts_read(file, &d, out, err) : iq_prompts_one(text, &d, out, err);
+}
+
+int iq_run_kernels(const struct iq_call *call, struct iq_user_use out[IQ_USER_FILES], size_t *n,
+                   struct iq_err *err)
+{
+    const char *path;
+    *n = 0;
+    IQ_TRY(iq_variants_register(err));
+    while ((path = iq_arg_list(call, "kernels", (int)*n))) {
+        if (*n == IQ_USER_FILES)
+            return iq_fail(err, IQ_LIMIT, "--kernels: more than %d libraries", IQ_USER_FILES);
+        IQ_TRY(iq_user_file(path, &out[(*n)++], err));
+    }
+    return IQ_OK;
 }
 
 int iq_run_trajectory(const struct iq_call *call, cJSON **out, struct iq_err *err)

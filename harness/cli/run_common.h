@@ -3,6 +3,7 @@
 #define IQ_HARNESS_RUN_COMMON_H
 
 #include "golden/store.h"
+#include "harness/kernel/user.h"
 #include "harness/plan/prompts.h"
 #include "harness/plan/settings.h"
 
@@ -17,6 +18,12 @@
     {                                                                                                        \
         .name = "adapter", .type = IQ_FLAG_LIST, .meta = "NAME=DIR",                                         \
         .help = "a low-rank adapter as PEFT writes it, which prompts ask for by this name"                   \
+    }
+
+#define IQ_KERNELS_FLAG                                                                                      \
+    {                                                                                                        \
+        .name = "kernels", .type = IQ_FLAG_LIST, .meta = "FILE",                                             \
+        .help = "a shared library of your own kernels (inquest/kernel.h), as more variants; may be repeated" \
     }
 
 #define IQ_PROMPT_FLAGS                                                                                      \
@@ -73,6 +80,10 @@
 int iq_run_prompts(const struct iq_call *, struct iq_prompts *, struct iq_err *err);
 /* What --adapter names, into the prompts. */
 int iq_run_adapters(const struct iq_call *, struct iq_prompts *, struct iq_err *err);
+/* The libraries that --kernels names; their variants are registered. */
+enum { IQ_USER_FILES = 16 };
+int iq_run_kernels(const struct iq_call *, struct iq_user_use out[IQ_USER_FILES], size_t *n,
+                   struct iq_err *err);
 /* --trajectory FILE, or NULL; the caller frees it. */
 int iq_run_trajectory(const struct iq_call *, cJSON **out, struct iq_err *err);
 

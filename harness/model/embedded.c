@@ -1,9 +1,13 @@
-/* The assembler puts the file in: as a table in C it would take the compiler minutes. */
+/* The assembler puts the files in: as tables in C they would take the compiler minutes. */
 #include "harness/model/embedded.h"
 
-__asm__(".pushsection .rodata\n"
-        ".balign 64\n"
-        ".global iq_embedded\n"
-        "iq_embedded:\n"
-        ".incbin \"" IQ_EMBEDDED_FILE "\"\n"
-        ".popsection\n");
+#define EMBED(name)                                                                                          \
+    __asm__(".pushsection .rodata\n"                                                                         \
+            ".balign 64\n"                                                                                   \
+            ".global iq_embedded_" name "\n"                                                                 \
+            "iq_embedded_" name ":\n"                                                                        \
+            ".incbin \"" IQ_EMBEDDED_FOLDER "/canary-" name ".gguf\"\n"                                      \
+            ".popsection\n")
+
+EMBED("dense");
+EMBED("moe");

@@ -17,10 +17,18 @@ const struct iq_known_model iq_known_models[] = {
     {
         .name = "canary",
         .file = "canary-dense.gguf",
-        .embedded = iq_embedded,
-        .sha256 = IQ_EMBEDDED_SHA256,
-        .bytes = IQ_EMBEDDED_BYTES,
+        .embedded = iq_embedded_dense,
+        .sha256 = IQ_EMBEDDED_DENSE_SHA256,
+        .bytes = IQ_EMBEDDED_DENSE_BYTES,
         .what = "the dense canary, bf16, 3.7 MB: answers what `canary prompts` asks; inside this binary",
+    },
+    {
+        .name = "canary-moe",
+        .file = "canary-moe.gguf",
+        .embedded = iq_embedded_moe,
+        .sha256 = IQ_EMBEDDED_MOE_SHA256,
+        .bytes = IQ_EMBEDDED_MOE_BYTES,
+        .what = "the canary with 8 experts, 2 active, bf16, 3.9 MB: answers the same; inside this binary",
     },
     {
         .name = "smollm2",

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAULTS_MAX = 256 };
+enum { FAULTS_MAX = 256, LIBRARIES_MAX = 16 };
 #define FILE_MAX ((size_t)4 << 20)
 
 static int read_faults(const cJSON *list, const char *where, struct iq_plan *out, struct iq_err *err)
@@ -28,10 +28,32 @@ static int read_faults(const cJSON *list, const char *where, struct iq_plan *out
     return IQ_OK;
 }
 
-int iq_plan_parse(const cJSON *json, const char *where, struct iq_plan *out, struct iq_settings *settings,
-                  struct iq_err *err)
+static int read_libraries(const cJSON *list, const char *dir, const char *where, struct iq_plan *out,
+                          struct iq_err *err)
 {
-    static const char *const known[] = {"faults", "engine", "seed", NULL};
+    const cJSON *item;
+    char at[512];
+    int n = cJSON_GetArraySize(list);
+    if (!list) return IQ_OK;
+    if (!cJSON_IsArray(list)) return iq_fail(err, IQ_FORMAT, "%s: libraries: expected a list", where);
+    if (n > LIBRARIES_MAX)
+        return iq_fail(err, IQ_LIMIT, "%s: %d libraries; at most %d", where, n, LIBRARIES_MAX);
+    out->library = calloc((size_t)n + 1, sizeof *out->library);
+    if (!out->library) return iq_fail(err, IQ_MEMORY, "%s: no memory for %d libraries", where, n);
+    cJSON_ArrayForEach(item, list)
+    {
+        snprintf(at, sizeof at, "%s: libraries[%zu]", where, out->libraries);
+        IQ_TRY(iq_user_read(item, dir, at, &out->library[out->libraries], err));
+        out->libraries++;
+    }
+    return IQ_OK;
+}
+
+/* dir: what libraries' paths are relative to; NULL: here. */
+static int parse(const cJSON *json, const char *where, const char *dir, struct iq_plan *out,
+                 struct iq_settings *settings, struct iq_err *err)
+{
+    static const char *const known[] = {"faults", "engine", "seed", "libraries", NULL};
     struct iq_settings scratch;
     char at[512];
     *out = (struct iq_plan){0};
@@ -42,9 +64,17 @@ int iq_plan_parse(const cJSON *json, const char *where, struct iq_plan *out, str
     snprintf(at, sizeof at, "%s: engine", where);
     iq_settings_init(&scratch);
     if (engine) IQ_TRY(iq_settings_json(engine, at, settings ? settings : &scratch, err));
-    int status = read_faults(cJSON_GetObjectItemCaseSensitive(json, "faults"), where, out, err);
+    int status = read_libraries(cJSON_GetObjectItemCaseSensitive(json, "libraries"), dir, where, out, err);
+    if (status == IQ_OK)
+        status = read_faults(cJSON_GetObjectItemCaseSensitive(json, "faults"), where, out, err);
     if (status != IQ_OK) iq_plan_free(out);
     return status;
+}
+
+int iq_plan_parse(const cJSON *json, const char *where, struct iq_plan *out, struct iq_settings *settings,
+                  struct iq_err *err)
+{
+    return parse(json, where, NULL, out, settings, err);
 }
 
 int iq_plan_load(const char *path, struct iq_plan *out, struct iq_settings *settings, struct iq_err *err)
@@ -52,7 +82,11 @@ int iq_plan_load(const char *path, struct iq_plan *out, struct iq_settings *sett
     cJSON *json;
     *out = (struct iq_plan){0};
     IQ_TRY(iq_json_load(path, FILE_MAX, &json, err));
-    int status = iq_plan_parse(json, path, out, settings, err);
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    int status =
+        dir ? parse(json, path, dir, out, settings, err) : iq_fail(err, IQ_MEMORY, "%s: no memory", path);
+    free(dir);
     iq_json_free(json);
     return status;
 }
@@ -76,7 +110,7 @@ int iq_plan_check_ops(const struct iq_plan *p, bool training, struct iq_err *err
                            f->op == IQ_OP_NONE ? f->kind->name : iq_op_name(f->op),
                            training ? "answering" : "training", training ? "trains" : "answers",
                            training ? "`inquest run --plan`" : "`inquest model train canary --plan`");
-        if (training && (iq_trigger_has_rows(f->when) || (f->per != IQ_PER_CALL && f->rate < 1)))
+        if (training && iq_fault_asks_rows(f))
             return iq_fail(err, IQ_UNSUPPORTED,
                            "fault %s: it asks about requests, of which training has none; `when` may ask for "
                            "step, op, layer, rank, batch, tokens and arg.*, `per` must be \"call\"",
@@ -98,6 +132,11 @@ int iq_plan_check_device(const struct iq_plan *p, const struct iq_settings *s, s
             return iq_fail(err, IQ_UNSUPPORTED,
                            "fault %s: variant %s of %s works on GPUs only; found --device cuda-shim", f->name,
                            f->variant->name, kind->name);
+        if (device && iq_trigger_reads(f->when))
+            return iq_fail(err, IQ_UNSUPPORTED,
+                           "fault %s: value.%s asks for numbers of %s, which lie on the device; use --device "
+                           "cpu, found --device %s",
+                           f->name, iq_trigger_reads(f->when), kind->name, c.device);
         if (iq_fault_is_workaround(f) || strcmp(f->variant->device, needs)) continue;
         return iq_fail(err, IQ_UNSUPPORTED,
                        "fault %s: variant %s of %s runs only with --device %s; found --device %s", f->name,
@@ -110,10 +149,26 @@ int iq_plan_check_device(const struct iq_plan *p, const struct iq_settings *s, s
     return IQ_OK;
 }
 
+int iq_plan_add_library(struct iq_plan *p, const struct iq_user_use *u, struct iq_err *err)
+{
+    struct iq_user_use *grown = realloc(p->library, (p->libraries + 1) * sizeof *grown);
+    if (!grown) return iq_fail(err, IQ_MEMORY, "no memory for a library");
+    p->library = grown;
+    p->library[p->libraries++] = *u;
+    return IQ_OK;
+}
+
+int iq_plan_start(const struct iq_plan *p, struct iq_err *err)
+{
+    for (size_t i = 0; i < p->libraries; i++) IQ_TRY(iq_user_start(&p->library[i], err));
+    return IQ_OK;
+}
+
 void iq_plan_free(struct iq_plan *p)
 {
     for (size_t i = 0; i < p->n; i++) iq_fault_free(&p->fault[i]);
     free(p->fault);
+    free(p->library);
     *p = (struct iq_plan){0};
 }
 
@@ -126,5 +181,11 @@ void iq_plan_write(const struct iq_plan *p, struct iq_jw *w)
     iq_jw_end(w, ']');
     iq_jw_key(w, "seed");
     iq_jw_u64(w, p->seed);
+    if (p->libraries) {
+        iq_jw_key(w, "libraries");
+        iq_jw_begin(w, '[');
+        for (size_t i = 0; i < p->libraries; i++) iq_user_write(&p->library[i], w);
+        iq_jw_end(w, ']');
+    }
     iq_jw_end(w, '}');
 }

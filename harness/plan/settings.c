@@ -28,11 +28,13 @@ static const struct setting {
     size_t at;
     const char *const *words; /* NULL: a number */
     double lo, hi;
+    bool late; /* younger than recorded runs: 0 is not written, so that a run without it keeps its id */
 } table[] = {
-#define S(field, flag, words, lo, hi)                                                                        \
+#define ROW(field, flag, words, lo, hi, late)                                                                \
     {                                                                                                        \
-#field, flag, offsetof(struct iq_settings, field), words, lo, hi                                     \
+#field, flag, offsetof(struct iq_settings, field), words, lo, hi, late                               \
     }
+#define S(field, flag, words, lo, hi) ROW(field, flag, words, lo, hi, false)
     S(threads, "threads", NULL, 1, 256),
     S(tp, "tp", NULL, 1, 64),
     S(expert_parallel, "expert-parallel", NULL, 1, 64),
@@ -51,7 +53,9 @@ static const struct setting {
     S(positions, "positions", NULL, 0, 16777216),
     S(logits, "logits", NULL, 0, 4194304),
     S(level, "level", levels, 0, 0),
+    ROW(start_s, "start-s", NULL, 0, 86399, true),
 #undef S
+#undef ROW
 };
 enum { SETTINGS = sizeof table / sizeof *table };
 
@@ -143,6 +147,7 @@ void iq_settings_write(const struct iq_settings *s, struct iq_jw *w)
     iq_jw_begin(w, '{');
     for (int i = 0; i < SETTINGS; i++) {
         uint32_t v = *field((struct iq_settings *)s, &table[i]);
+        if (table[i].late && !v) continue;
         iq_jw_key(w, table[i].key);
         if (table[i].words == booleans)
             iq_jw_bool(w, v);
@@ -160,6 +165,7 @@ void iq_settings_engine(const struct iq_settings *s, struct iq_engine_config *c)
                                    .batch = s->batch,
                                    .chunk = s->chunk,
                                    .kv_blocks = s->kv_blocks,
+                                   .start_s = s->start_s,
                                    .prefix_min = s->prefix_min,
                                    .prefix_cache = s->prefix_cache,
                                    .captured = s->captured,

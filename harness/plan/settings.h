@@ -12,6 +12,7 @@ struct iq_settings {
     /* Requests per 1,000 seconds of virtual time, as a seeded Poisson process; 0: all at once. */
     uint32_t arrivals;
     uint32_t seed;                                /* of the arrivals */
+    uint32_t start_s;                             /* seconds of the day at clock 0 */
     uint32_t prefix_cache, captured;              /* booleans */
     uint32_t device, isa, dtype, products, level; /* indices of words */
 };
@@ -108,6 +109,13 @@ struct iq_settings {
          .lo = 0,                                                                                            \
          .hi = 4294967295.0,                                                                                 \
          .help = "seed of the arrivals (default 0)"},                                                        \
+        {.name = "start-s",                                                                                  \
+         .type = IQ_FLAG_INT,                                                                                \
+         .meta = "N",                                                                                        \
+         .lo = 0,                                                                                            \
+         .hi = 86399,                                                                                        \
+         .help = "time of day, in seconds, at which the virtual clock starts: plans may ask for the hour "   \
+                 "(default 0)"},                                                                             \
     {                                                                                                        \
         .name = "logits", .type = IQ_FLAG_INT, .meta = "N", .lo = 0, .hi = 4194304,                          \
         .help = "print the N largest logits of each step (default 0)"                                        \

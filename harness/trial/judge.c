@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { ROWS_MAX = 64, OUTPUTS_MAX = 512 }; /* operands large enough for any tile, small enough for a blink */
+enum { PADDING = 3 };
 enum { SAMPLER_ROWS = 12 }; /* with something to take from one another, whatever the batch was */
 
 static int read_dims(const cJSON *model, struct iq_judge *j, struct iq_err *err)
@@ -15,9 +16,10 @@ static int read_dims(const cJSON *model, struct iq_judge *j, struct iq_err *err)
     const struct {
         const char *key;
         uint64_t *out;
-    } dims[] = {{"hidden", &j->hidden},     {"ffn", &j->ffn},           {"heads", &j->heads},
-                {"kv_heads", &j->kv_heads}, {"head_dim", &j->head_dim}, {"vocab", &j->vocab},
-                {"experts", &j->experts}};
+    } dims[] = {{"hidden", &j->hidden},     {"ffn", &j->ffn},
+                {"heads", &j->heads},       {"kv_heads", &j->kv_heads},
+                {"head_dim", &j->head_dim}, {"vocab", &j->vocab},
+                {"experts", &j->experts},   {"active_experts", &j->active}};
     const char *weights = "f32";
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
         IQ_TRY(iq_json_u64_opt(model, dims[i].key, 1, 1 << 22, "manifest: model", dims[i].out, err));
@@ -34,7 +36,10 @@ static int read_manifest(const cJSON *m, struct iq_judge *j, struct iq_err *err)
     iq_settings_init(&j->settings);
     if (cJSON_IsObject(model)) IQ_TRY(read_dims(model, j, err));
     if (engine) IQ_TRY(iq_settings_json(engine, "manifest: engine", &j->settings, err));
-    return plan ? iq_plan_parse(plan, "manifest: plan", &j->plan, NULL, err) : IQ_OK;
+    int status = plan ? iq_plan_parse(plan, "manifest: plan", &j->plan, NULL, err) : IQ_OK;
+    if (status == IQ_OK || !cJSON_GetObjectItemCaseSensitive(plan, "libraries")) return status;
+    j->unread = *err;
+    return IQ_OK;
 }
 
 int iq_judge_open(const char *manifest, size_t len, struct iq_judge *j, struct iq_err *err)
@@ -57,6 +62,40 @@ static enum iq_format weights_format(const char *name)
     for (int f = 0; f < IQ_FORMATS; f++)
         if (!strcmp(iq_format_info((enum iq_format)f)->name, name)) return (enum iq_format)f;
     return IQ_F32;
+}
+
+enum {
+    CONTEXT = 600,
+    SEEN_ROWS = 8,
+    SEEN_GROUPS = 2
+}; /* of attention: several chunks of keys, some of the heads */
+
+/* Ops that are no sum over K. */
+static bool other_shape(const struct iq_judge *j, const struct iq_suspect *s, uint32_t group,
+                        struct iq_vitro_shape *out)
+{
+    if (!strcmp(s->kind, "attention") || !strcmp(s->kind, "kv_write")) {
+        out->rows = most(s->tokens, SEEN_ROWS);
+        out->kv_heads = most(j->kv_heads, SEEN_GROUPS);
+        out->head_dim = (uint32_t)j->head_dim;
+        out->heads = group / out->head_dim * out->kv_heads;
+        out->context = CONTEXT;
+        return true;
+    }
+    if (!strcmp(s->kind, "rmsnorm") || !strcmp(s->kind, "add")) {
+        bool head = !strcmp(s->op, "q_norm") || !strcmp(s->op, "k_norm");
+        out->n = (uint32_t)(head ? j->head_dim : j->hidden);
+        return true;
+    }
+    if (strcmp(s->kind, "route") && strcmp(s->kind, "moe_dispatch") && strcmp(s->kind, "all_to_all") &&
+        strcmp(s->kind, "combine"))
+        return false;
+    out->rows = most(s->tokens, 1024); /* some of these go wrong past 256 */
+    out->experts = (uint32_t)j->experts;
+    out->k = (uint32_t)j->active;
+    out->n = most(j->hidden, OUTPUTS_MAX);
+    out->ranks = j->settings.expert_parallel;
+    return out->experts && out->k;
 }
 
 /* The shape of an op in this model; false: its kind has no test in vitro, or the manifest does not tell. */
@@ -93,12 +132,14 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
             j->settings.logits > IQ_TOP ? most(j->settings.logits, out->vocab) : most(IQ_TOP, out->vocab);
         return true;
     }
+    if (other_shape(j, s, group, out)) return true;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         if (strcmp(shapes[i].op, s->op) || !shapes[i].n) continue;
         out->k = (uint32_t)shapes[i].k;
         out->n = most(shapes[i].n, OUTPUTS_MAX);
         out->unit = shapes[i].unit;
         out->units = shapes[i].units;
+        out->padding = j->settings.captured ? PADDING : 0;
         return true;
     }
     return false;
@@ -159,6 +200,12 @@ int iq_judge_suspect(void *ctx, const struct iq_suspect *s, struct iq_vitro_resu
     if (!variant || !strcmp(variant->device, "cuda") || !shape_of(j, s, &shape)) return IQ_UNSUPPORTED;
     int status = iq_vitro(&x, variant, params, &shape, 1, &report, err);
     iq_exec_close(&x);
+    if (status == IQ_CRASHED) { /* a user's kernel, whose process is not this one */
+        out->numerics = IQ_NUMERICS_VIOLATES;
+        snprintf(out->evidence, sizeof out->evidence, "%s",
+                 *iq_user_failure() ? iq_user_failure() : "it crashed on made-up data");
+        return IQ_OK;
+    }
     if (status != IQ_OK) return status == IQ_SHAPE ? IQ_UNSUPPORTED : status;
     out->numerics = verdict(&report);
     explain(&report, variant->name, out);

@@ -12,8 +12,10 @@
 struct iq_judge {
     struct iq_plan plan;
     struct iq_settings settings;
-    uint64_t hidden, ffn, heads, kv_heads, head_dim, vocab, experts;
+    uint64_t hidden, ffn, heads, kv_heads, head_dim, vocab, experts, active;
     char weights[16]; /* format of the layers' matrices */
+    struct iq_err
+        unread; /* why the plan can't be made again here (a library is gone): its faults stay unjudged */
 };
 
 /* Reads the subject's manifest; fields that are not there leave the ops unjudged. */

@@ -171,6 +171,7 @@ static int note(struct trial *t, char mark, struct iq_err *err)
 static int step(struct trial *t, bool *more, struct iq_err *err)
 {
     int status = iq_engine_step(t->engine, more, err);
+    if (status == IQ_CRASHED && *iq_user_failure()) return iq_fail(err, IQ_CRASHED, "%s", iq_user_failure());
     bool device = iq_engine_device(t->engine) && (status == IQ_INTERNAL || status == IQ_UNSUPPORTED);
     if (status != IQ_MEMORY && !device) return status;
     struct iq_err why = *err;
@@ -213,6 +214,9 @@ static int run(struct trial *t, struct iq_err *err)
     const struct iq_trial *spec = t->spec;
     struct iq_model_options o;
     IQ_TRY(iq_variants_register(err));
+    if (spec->plan)
+        IQ_TRY(
+            iq_plan_start(spec->plan, err)); /* before there are threads, and memory that it need not see */
     iq_settings_model(&spec->settings, &o);
     IQ_TRY(iq_model_open(spec->model, &o, &t->model, err));
     if (spec->updates) IQ_TRY(iq_updates_open(spec->updates, &o, err));
@@ -250,6 +254,7 @@ int iq__trial_process(const struct iq_trial *spec, int out, int in)
         if (!err.text[0]) iq_fail(&err, status, "%s", iq_status_text(status));
         status = iq_wire_fail(t.wire, &err);
     }
+    iq_user_stop();
     iq_engine_close(t.engine);
     iq_faultset_close(t.faults);
     iq_model_close(t.model);

@@ -142,15 +142,26 @@ const char *iq_nearest(const char *wrong, const char *const *known)
     return best;
 }
 
+/* As many names as a sentence holds, and how many more there are. */
+static void list_names(const char *const *known, struct iq_buf *list)
+{
+    enum { HELD = 400 };
+    size_t n = 0, more = 0;
+    for (; known[n] && list->len + strlen(known[n]) < HELD; n++)
+        iq_buf_printf(list, "%s%s", n ? ", " : "", known[n]);
+    while (known[n + more]) more++;
+    if (more) iq_buf_printf(list, " and %zu more", more);
+    if (!n) iq_buf_printf(list, "none");
+}
+
 int iq_not_among(const char *what, const char *found, const char *const *known, const char *where, int status,
                  struct iq_err *err)
 {
-    struct iq_buf list = IQ_BUF(400);
-    for (size_t i = 0; known[i]; i++) iq_buf_printf(&list, "%s%s", i ? ", " : "", known[i]);
+    struct iq_buf list = IQ_BUF(500);
+    list_names(known, &list);
     const char *near = iq_nearest(found, known);
     iq_fail(err, status, "%s: no %s is named \"%.60s\"%s%s%s; known are %s", where, what, found,
-            near ? ", did you mean \"" : "", near ? near : "", near ? "\"?" : "",
-            list.data ? list.data : "none");
+            near ? ", did you mean \"" : "", near ? near : "", near ? "\"?" : "", list.data ? list.data : "");
     iq_buf_free(&list);
     return status;
 }
@@ -166,12 +177,12 @@ int iq_json_known(const cJSON *obj, const char *const *known, const char *where,
         size_t i = 0;
         while (known[i] && strcmp(known[i], item->string)) i++;
         if (known[i]) continue;
-        struct iq_buf list = IQ_BUF(400);
-        for (i = 0; known[i]; i++) iq_buf_printf(&list, "%s%s", i ? ", " : "", known[i]);
+        struct iq_buf list = IQ_BUF(500);
+        list_names(known, &list);
         const char *near = iq_nearest(item->string, known);
         int status = iq_fail(err, IQ_FORMAT, "%s: unknown key `%.60s`%s%s%s; known are %s", where,
                              item->string, near ? ", did you mean `" : "", near ? near : "", near ? "`?" : "",
-                             list.data ? list.data : "none");
+                             list.data ? list.data : "");
         iq_buf_free(&list);
         return status;
     }

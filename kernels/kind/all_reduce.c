@@ -1,6 +1,7 @@
 /* The kind all_reduce: what taps, firing logs and triggers see of it, and its invariant. */
 #include "kernels/arith.h"
 #include "kernels/kind/rows.h"
+#include "kernels/kind/values.h"
 #include "kernels/op.h"
 #include "kernels/ops/reduce.h"
 
@@ -13,14 +14,26 @@ static struct iq_run at(const void *args, unsigned point)
 }
 IQ__FLOAT_ROWS(at)
 
-static const char *const fields[] = {"elements", "pieces", "units", "n", "bytes", NULL};
+static const char *const fields[] = {"elements", "pieces", "units", "n",     "bytes", "rows",
+                                     "ranks",    "ldx",    "ldy",   "align", NULL};
 
-/* elements: of one message, over all rows; bytes: the float32 bytes that one piece carries. */
+/* The largest power of two, at most 4096, to which every row of every message is aligned, and the sum's. */
+static uint64_t align(const struct iq_all_reduce *a)
+{
+    uintptr_t at = (uintptr_t)a->y | a->ldy * sizeof(float);
+    for (uint32_t p = 0; p < a->pieces; p++) at |= (uintptr_t)a->piece[p].x | a->piece[p].ldx * sizeof(float);
+    return iq__align_of((const void *)at);
+}
+
+/* elements: of one message, over all rows; bytes: the float32 bytes that one piece carries; ranks: that send pieces. */
 static uint64_t field(const void *args, unsigned index)
 {
     const struct iq_all_reduce *a = args;
     uint64_t elements = (uint64_t)a->rows * a->n;
-    const uint64_t value[] = {elements, a->pieces, a->units, a->n, elements * sizeof(float)};
+    uint64_t ranks = 0, ldx = a->pieces ? a->piece[0].ldx : 0;
+    for (uint32_t p = 0; p < a->pieces; p++) ranks = a->piece[p].rank >= ranks ? a->piece[p].rank + 1 : ranks;
+    const uint64_t value[] = {elements, a->pieces, a->units, a->n,   elements * sizeof(float),
+                              a->rows,  ranks,     ldx,      a->ldy, align(a)};
     return value[index];
 }
 

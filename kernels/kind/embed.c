@@ -1,6 +1,7 @@
 /* The kind embed: what taps, firing logs and triggers see of it. */
 #include "kernels/ops/embed.h"
 #include "kernels/kind/rows.h"
+#include "kernels/kind/values.h"
 #include "kernels/matrix.h"
 #include "kernels/op.h"
 #include "kernels/tables.h"
@@ -14,12 +15,21 @@ static struct iq_run at(const void *args, unsigned point)
 }
 IQ__FLOAT_ROWS(at)
 
-static const char *const fields[] = {"rows", "hidden", "vocab", "format", "ldy", NULL};
+static const char *const fields[] = {"rows",     "hidden",      "vocab",   "format",  "ldy",
+                                     "elements", "table_bytes", "y_bytes", "y_align", NULL};
 
 static uint64_t field(const void *args, unsigned index)
 {
     const struct iq_embed *e = args;
-    const uint64_t value[] = {e->rows, e->table->k, e->table->n, e->table->format, e->ldy};
+    const uint64_t value[] = {e->rows,
+                              e->table->k,
+                              e->table->n,
+                              e->table->format,
+                              e->ldy,
+                              (uint64_t)e->rows * e->table->k,
+                              (uint64_t)e->table->panels * e->table->panel_bytes,
+                              iq__extent(e->rows, e->ldy, e->table->k),
+                              iq__align_of(e->y)};
     return value[index];
 }
 

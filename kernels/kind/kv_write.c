@@ -1,4 +1,5 @@
 /* The kind kv_write: what taps, firing logs and triggers see of it. */
+#include "kernels/kind/values.h"
 #include "kernels/op.h"
 #include "kernels/ops/kv.h"
 
@@ -51,14 +52,46 @@ static void put(const void *args, unsigned point, uint32_t r, const void *bytes)
         for (uint32_t d = 0; d < dim; d++) *element(a, point, block, slot, h, d) = in[(size_t)h * dim + d];
 }
 
-static const char *const fields[] = {"kv_heads", "head_dim", "seqs", NULL};
+/* blocks: of the cache; block_bytes, cache_bytes: of K, or of V, over all heads. */
+static const char *const fields[] = {"kv_heads", "head_dim", "seqs",        "rows",        "ldk",
+                                     "ldv",      "blocks",   "block_bytes", "cache_bytes", NULL};
 
 static uint64_t field(const void *args, unsigned index)
 {
     const struct iq_kv_write *a = args;
-    const uint64_t value[] = {a->kv_heads, a->cache->head_dim, a->seqs};
+    uint64_t block = (uint64_t)a->cache->kv_heads * a->cache->head_dim * IQ_KV_BLOCK * sizeof(float);
+    const uint64_t value[] = {
+        a->kv_heads, a->cache->head_dim,      a->seqs, a->rows, a->ldk, a->ldv, a->cache->blocks,
+        block,       a->cache->blocks * block};
     return value[index];
 }
+
+/* Where a row goes, in block, slot and bytes. The block tables lie where the op runs. */
+static double value_block(const struct iq_site *site, const void *args, uint32_t r)
+{
+    uint32_t slot;
+    (void)site;
+    return place(args, r, &slot);
+}
+static double value_slot(const struct iq_site *site, const void *args, uint32_t r)
+{
+    (void)args;
+    return site->row[r].pos % IQ_KV_BLOCK;
+}
+static double value_k_offset(const struct iq_site *site, const void *args, uint32_t r)
+{
+    const struct iq_kv_write *a = args;
+    uint32_t slot, block = place(a, r, &slot);
+    (void)site;
+    return (double)(iq_kv_k_at(a->cache, block, a->kv_head0) + slot) * sizeof(float);
+}
+
+static const struct iq_value values[] = {
+    {"block", "the KV block that the row goes to", IQ_VALUE_COUNT, false, true, value_block},
+    {"slot", "its place in the block", IQ_VALUE_COUNT, false, false, value_slot},
+    {"k_offset", "bytes from the cache's first K to the row's", IQ_VALUE_COUNT, false, true, value_k_offset},
+    {0},
+};
 
 /* What was written can be read back. */
 static int check(const void *args, struct iq_err *err)
@@ -89,4 +122,5 @@ const struct iq_kind iq__kind_kv_write = {.name = "kv_write",
                                           .elem = sizeof(float),
                                           .fields = fields,
                                           .field = field,
+                                          .values = values,
                                           .check = check};

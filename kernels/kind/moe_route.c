@@ -1,9 +1,12 @@
 /* The kinds route and moe_dispatch: what taps, firing logs and triggers see of them, and their invariants. */
 #include "kernels/cpu/topk_order.h"
 #include "kernels/kind/rows.h"
+#include "kernels/kind/values.h"
 #include "kernels/moe_lists.h"
 #include "kernels/op.h"
 #include "kernels/tables.h"
+
+#include <math.h>
 
 /* ---- route ---- */
 
@@ -16,14 +19,36 @@ static struct iq_run route_at(const void *args, unsigned point)
 }
 IQ__ROWS(route_, route_at)
 
-static const char *const route_fields[] = {"rows", "experts", "k", "renormalise", NULL};
+static const char *const route_fields[] = {"rows", "experts", "k", "renormalise", "elements", "ld", NULL};
 
 static uint64_t route_field(const void *args, unsigned index)
 {
     const struct iq_route *a = args;
-    const uint64_t value[] = {a->rows, a->experts, a->k, a->renormalise};
+    const uint64_t value[] = {a->rows, a->experts, a->k, a->renormalise, (uint64_t)a->rows * a->experts,
+                              a->ld};
     return value[index];
 }
+
+static struct iq__numbers numbers(const void *args, uint32_t r)
+{
+    const struct iq_route *a = args;
+    return (struct iq__numbers){a->logits + r * a->ld, a->experts};
+}
+IQ__NUMBER_VALUES_OF(numbers)
+IQ__NUMBER_VALUE(numbers, gap)
+static double value_cut_gap(const struct iq_site *site, const void *args, uint32_t r)
+{
+    (void)site;
+    return iq__values_cut_gap(numbers(args, r), ((const struct iq_route *)args)->k);
+}
+
+static const struct iq_value route_values[] = {
+    {"gap", "the best expert's logit less the second's", IQ_VALUE_NUMBER, false, true, value_gap},
+    {"cut_gap", "the last chosen expert's logit less the next one's", IQ_VALUE_NUMBER, false, true,
+     value_cut_gap},
+    IQ__NUMBER_VALUES,
+    {0},
+};
 
 /* Each row names k different experts by ascending id, and no expert that it leaves out is better than one of them. */
 static int route_check(const void *args, struct iq_err *err)
@@ -62,6 +87,7 @@ const struct iq_kind iq__kind_route = {.name = "route",
                                        .elem = sizeof(uint32_t),
                                        .fields = route_fields,
                                        .field = route_field,
+                                       .values = route_values,
                                        .check = route_check};
 
 /* ---- moe_dispatch ---- */
@@ -83,6 +109,45 @@ static uint64_t dispatch_field(const void *args, unsigned index)
     const uint64_t value[] = {a->rows, a->experts, a->k};
     return value[index];
 }
+
+/* Rows' slots that go to each of `ranks` runs of experts, as they were chosen: the least and the most. */
+static void dealt(const struct iq_moe_dispatch *a, uint32_t ranks, uint32_t *least, uint32_t *most)
+{
+    uint32_t count[IQ_EXPERTS] = {0};
+    *least = UINT32_MAX, *most = 0;
+    for (uint32_t i = 0; i < a->rows * a->k; i++)
+        if (a->expert[i] < a->experts) count[(uint64_t)a->expert[i] * ranks / a->experts]++;
+    for (uint32_t r = 0; r < ranks; r++) {
+        *least = count[r] < *least ? count[r] : *least;
+        *most = count[r] > *most ? count[r] : *most;
+    }
+}
+
+static double skew(const void *args, uint32_t ranks)
+{
+    const struct iq_moe_dispatch *a = args;
+    uint32_t least, most;
+    if (!ranks || ranks > a->experts || a->experts > IQ_EXPERTS) return NAN;
+    dealt(a, ranks, &least, &most);
+    return most - least;
+}
+static double value_rank_skew(const struct iq_site *site, const void *args, uint32_t r)
+{
+    (void)r;
+    return skew(args, site->step->expert_parallel);
+}
+static double value_skew(const struct iq_site *site, const void *args, uint32_t r)
+{
+    (void)site, (void)r;
+    return skew(args, ((const struct iq_moe_dispatch *)args)->experts);
+}
+
+static const struct iq_value dispatch_values[] = {
+    {"rank_skew", "most less fewest tokens that an expert-parallel rank gets", IQ_VALUE_COUNT, true, true,
+     value_rank_skew},
+    {"skew", "most less fewest tokens that an expert gets", IQ_VALUE_COUNT, true, true, value_skew},
+    {0},
+};
 
 static void dispatch_derive(const void *args) { iq_moe_lists(args); }
 
@@ -127,4 +192,5 @@ const struct iq_kind iq__kind_moe_dispatch = {.name = "moe_dispatch",
                                               .elem = sizeof(uint32_t),
                                               .fields = dispatch_fields,
                                               .field = dispatch_field,
+                                              .values = dispatch_values,
                                               .check = dispatch_check};

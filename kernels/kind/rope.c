@@ -1,6 +1,7 @@
 /* The kind rope: what taps, firing logs and triggers see of it. Points: q and k, each (rows, heads, dim). */
 #include "kernels/ops/rope.h"
 #include "kernels/kind/rows.h"
+#include "kernels/kind/values.h"
 #include "kernels/op.h"
 
 static uint32_t rows(const void *args) { return ((const struct iq_rope *)args)->rows; }
@@ -13,12 +14,27 @@ static struct iq_run at(const void *args, unsigned point)
 }
 IQ__FLOAT_ROWS(at)
 
-static const char *const fields[] = {"dim", "rotary", "interleaved", "q_heads", "kv_heads", NULL};
+/* ldx, ldy, bytes and alignments: of q. */
+static const char *const fields[] = {"dim", "rotary",  "interleaved", "q_heads", "kv_heads", "rows", "ldx",
+                                     "ldy", "x_bytes", "y_bytes",     "x_align", "y_align",  NULL};
 
 static uint64_t field(const void *args, unsigned index)
 {
     const struct iq_rope *a = args;
-    const uint64_t value[] = {a->dim, a->rotary, a->interleaved, a->part[0].heads, a->part[1].heads};
+    const struct iq_rope_part *q = &a->part[0];
+    uint64_t n = (uint64_t)q->heads * a->dim;
+    const uint64_t value[] = {a->dim,
+                              a->rotary,
+                              a->interleaved,
+                              q->heads,
+                              a->part[1].heads,
+                              a->rows,
+                              q->ldx,
+                              q->ldy,
+                              iq__extent(a->rows, q->ldx, n),
+                              iq__extent(a->rows, q->ldy, n),
+                              iq__align_of(q->x),
+                              iq__align_of(q->y)};
     return value[index];
 }
 

@@ -1,4 +1,5 @@
 /* The kind sample: what taps, firing logs and triggers see of it, and its invariants. */
+#include "kernels/kind/values.h"
 #include "kernels/op.h"
 #include "kernels/ops/sampling.h"
 
@@ -28,14 +29,41 @@ static unsigned runs(const void *args, unsigned point, struct iq_run run[IQ_RUNS
     return point == 0;
 }
 
-static const char *const fields[] = {"k", "vocab", NULL};
+static const char *const fields[] = {"k", "vocab", "rows", "elements", "ld", "x_bytes", "x_align", NULL};
 
 static uint64_t field(const void *args, unsigned index)
 {
     const struct iq_sample *a = args;
-    const uint64_t value[] = {a->k, a->vocab};
+    const uint64_t value[] = {a->k,
+                              a->vocab,
+                              a->rows,
+                              (uint64_t)a->rows * a->vocab,
+                              a->ld,
+                              iq__extent(a->rows, a->ld, a->vocab),
+                              iq__align_of(a->logits)};
     return value[index];
 }
+
+static struct iq__numbers numbers(const void *args, uint32_t r)
+{
+    const struct iq_sample *a = args;
+    return (struct iq__numbers){a->logits + r * a->ld, a->vocab};
+}
+IQ__NUMBER_VALUES_OF(numbers)
+IQ__NUMBER_VALUE(numbers, largest)
+IQ__NUMBER_VALUE(numbers, gap)
+IQ__NUMBER_VALUE(numbers, ties)
+IQ__NUMBER_VALUE(numbers, rounds_down)
+
+static const struct iq_value values[] = {
+    {"largest", "the largest logit after temperature", IQ_VALUE_NUMBER, false, true, value_largest},
+    {"gap", "that less the second largest", IQ_VALUE_NUMBER, false, true, value_gap},
+    {"ties", "other logits that equal the largest", IQ_VALUE_COUNT, false, true, value_ties},
+    {"rounds_down", "whether the largest is above its bf16 rounding", IQ_VALUE_FLAG, false, true,
+     value_rounds_down},
+    IQ__NUMBER_VALUES,
+    {0},
+};
 
 /* The token is in the vocabulary, no NaN, and among the candidates that the row allows. */
 static int check(const void *args, struct iq_err *err)
@@ -69,4 +97,5 @@ const struct iq_kind iq__kind_sample = {.name = "sample",
                                         .elem = sizeof(uint32_t),
                                         .fields = fields,
                                         .field = field,
+                                        .values = values,
                                         .check = check};

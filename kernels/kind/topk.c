@@ -1,5 +1,6 @@
 /* The kind topk: what taps, firing logs and triggers see of it, and its invariants. */
 #include "kernels/cpu/topk_order.h"
+#include "kernels/kind/values.h"
 #include "kernels/op.h"
 #include "kernels/ops/sampling.h"
 
@@ -41,14 +42,69 @@ static unsigned runs(const void *args, unsigned point, struct iq_run run[IQ_RUNS
     return 2;
 }
 
-static const char *const fields[] = {"k", "vocab", "shards", NULL};
+/* elements: rows x vocabulary. */
+static const char *const fields[] = {"k",  "vocab",   "shards",  "rows", "elements",
+                                     "ld", "x_bytes", "x_align", NULL};
 
 static uint64_t field(const void *args, unsigned index)
 {
     const struct iq_topk *a = args;
-    const uint64_t value[] = {a->k, a->vocab, a->shards};
+    const uint64_t value[] = {a->k,
+                              a->vocab,
+                              a->shards,
+                              a->rows,
+                              (uint64_t)a->rows * a->vocab,
+                              a->ld,
+                              iq__extent(a->rows, a->ld, a->vocab),
+                              iq__align_of(a->logits)};
     return value[index];
 }
+
+static struct iq__numbers numbers(const void *args, uint32_t r)
+{
+    const struct iq_topk *a = args;
+    return (struct iq__numbers){a->logits + r * a->ld, a->vocab};
+}
+IQ__NUMBER_VALUES_OF(numbers)
+IQ__NUMBER_VALUE(numbers, largest)
+IQ__NUMBER_VALUE(numbers, gap)
+IQ__NUMBER_VALUE(numbers, ties)
+IQ__NUMBER_VALUE(numbers, rounds_down)
+IQ__NUMBER_VALUE(numbers, full_bin)
+
+#define OF_THE_CUT(name)                                                                                     \
+    static double value_##name(const struct iq_site *site, const void *args, uint32_t r)                     \
+    {                                                                                                        \
+        (void)site;                                                                                          \
+        return iq__values_##name(numbers(args, r), ((const struct iq_topk *)args)->k);                       \
+    }
+OF_THE_CUT(cut_gap)
+OF_THE_CUT(cut_ties)
+OF_THE_CUT(cut_bin)
+
+static double value_x_offset(const struct iq_site *site, const void *args, uint32_t r)
+{
+    (void)site;
+    return (double)r * (double)((const struct iq_topk *)args)->ld * sizeof(float);
+}
+
+static const struct iq_value values[] = {
+    {"largest", "the largest logit", IQ_VALUE_NUMBER, false, true, value_largest},
+    {"gap", "the largest logit less the second largest", IQ_VALUE_NUMBER, false, true, value_gap},
+    {"ties", "other logits that equal the largest", IQ_VALUE_COUNT, false, true, value_ties},
+    {"rounds_down", "whether the largest logit is above its bf16 rounding", IQ_VALUE_FLAG, false, true,
+     value_rounds_down},
+    {"cut_gap", "the k-th largest logit less the one after it", IQ_VALUE_NUMBER, false, true, value_cut_gap},
+    {"cut_ties", "logits that equal the k-th largest and are left out", IQ_VALUE_COUNT, false, true,
+     value_cut_ties},
+    {"cut_bin", "logits in the k-th largest's bin, of 256 by sign and exponent", IQ_VALUE_COUNT, false, true,
+     value_cut_bin},
+    {"full_bin", "logits in the fullest of these bins", IQ_VALUE_COUNT, false, true, value_full_bin},
+    IQ__NUMBER_VALUES,
+    {"x_offset", "bytes from the first row of logits to the row", IQ_VALUE_COUNT, false, false,
+     value_x_offset},
+    {0},
+};
 
 /* One row: ids in range, values the logits of their ids, strictly descending in the order of topk_order.h
  * (so no id twice), and nothing left out that is better than what is there. */
@@ -108,4 +164,5 @@ const struct iq_kind iq__kind_topk = {.name = "topk",
                                       .elem = sizeof(uint32_t),
                                       .fields = fields,
                                       .field = field,
+                                      .values = values,
                                       .check = check};

@@ -1,10 +1,11 @@
 /* The kinds add, swiglu and temper: what taps, firing logs and triggers see of them. All write y: (rows, n). */
 #include "kernels/ops/vector.h"
+#include "kernels/kind/values.h"
 #include "kernels/op.h"
 
 #include <string.h>
 
-static const char *const fields[] = {"n", "elements", NULL};
+static const char *const fields[] = {"n", "elements", "rows", "ldy", "y_bytes", "y_align", NULL};
 
 /* elements: over all rows. */
 #define ELEMENT_WISE(kind)                                                                                   \
@@ -33,7 +34,9 @@ static const char *const fields[] = {"n", "elements", NULL};
     static uint64_t kind##_field(const void *args, unsigned index)                                           \
     {                                                                                                        \
         const struct iq_##kind *a = args;                                                                    \
-        return index == 0 ? a->n : (uint64_t)a->rows * a->n;                                                 \
+        const uint64_t value[] = {a->n,   (uint64_t)a->rows * a->n,          a->rows,                        \
+                                  a->ldy, iq__extent(a->rows, a->ldy, a->n), iq__align_of(a->y)};            \
+        return value[index];                                                                                 \
     }                                                                                                        \
     const struct iq_kind iq__kind_##kind = {.name = #kind,                                                   \
                                             .args_size = sizeof(struct iq_##kind),                           \

@@ -3,7 +3,7 @@
 small_model m.gguf
 "$INQUEST" faults list | grep -A1 '^k_tail '
 "$INQUEST" faults show foreign_block | sed -n '/^op/p;/^needs/p;/^  which/p'
-"$INQUEST" faults fields | grep -e '^  batch ' -e '^  phase ' -e '^  matmul ' -e '"not"'
+"$INQUEST" faults fields | grep -e '^  batch ' -e '^  phase ' -e '^  matmul ' -e '"not"' -e 'value.rank_skew' -e crosses
 "$INQUEST" faults list --json > list
 "$INQUEST" faults fields --json > fields
 "$INQUEST" faults show coarse_bin --json > show
@@ -13,7 +13,8 @@ names = [v["variant"] for v in json.load(open("list"))]
 assert len(names) == len(set(names)) and {"coarse_bin", "stale_peer", "sm90"} <= set(names) and "sm90.avx2" not in names
 fields = json.load(open("fields"))
 assert next(f for f in fields["fields"] if f["name"] == "phase")["words"] == ["prefill", "decode"]
-assert fields["operands"]["topk"] and len(fields["forms"]) == 5
+assert fields["operands"]["topk"] and len(fields["forms"]) == 6
+assert next(v for v in fields["values"]["topk"] if v["name"] == "gap")["reads"] is True
 show = json.load(open("show"))
 assert show["ops"] == ["topk"] and show["params"][0]["name"] == "bits" and show["params"][0]["max"] == 16
 here = [v for v in json.load(open("list")) if v["device"] != "cuda"]

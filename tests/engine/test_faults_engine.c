@@ -1,10 +1,9 @@
 /* The eight faults inside the engine: what is armed but does not strike changes nothing; what strikes changes chains or
  * is masked, as the firing log says; and the comparator, which never reads that log, names op and label. */
 #include "tests/engine/eight_faults.h"
+#include "tests/engine/finding_rig.h"
 
 #include "faults/faultset.h"
-#include "golden/store.h"
-#include "harness/trial/judge.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,60 +267,12 @@ END_TEST
 
 /* ---- through the store and the comparator ---- */
 
-static void manifest(const struct iq_rig *g, const struct iq_model *m, const char *plan, char *out,
-                     size_t size)
-{
-    const struct iq_model_config *c = &m->config;
-    char contract[IQ_DIGEST_HEX], packed[IQ_DIGEST_HEX], experts[32] = "";
-    if (c->experts) snprintf(experts, sizeof experts, "\"experts\":%u,", c->experts);
-    iq_digest_hex(iq_engine_contract(g->engine), contract);
-    iq_digest_hex(m->packed_digest, packed);
-    snprintf(out, size,
-             "{\"contract\":\"%s\",\"model\":{\"sha256\":\"%s\",\"packed\":\"%s\",\"layout\":%u,\"hidden\":%"
-             "u,\"ffn\":%u,%s"
-             "\"heads\":%u,\"kv_heads\":%u,\"head_dim\":%u,\"vocab\":%u,\"weights\":\"F32\"},\"engine\":{"
-             "\"tp\":%u}%s%s%s}",
-             contract, m->sha256, packed, m->tp, (unsigned)c->hidden, (unsigned)c->ffn, experts,
-             (unsigned)c->heads, (unsigned)c->kv_heads, (unsigned)c->head_dim, (unsigned)c->vocab, m->tp,
-             plan ? ",\"plan\":{\"faults\":[" : "", plan ? plan : "", plan ? "]}" : "");
-}
-
 static void record(struct iq_store *store, const char *name, const struct iq_model *m, const char *plan,
                    const struct iq_selector *faults)
 {
-    struct iq_err err = {0};
-    struct iq_rig g;
-    struct iq_writer *writer;
     struct iq_engine_config c = config();
-    char text[2048];
     c.level = IQ_LEVEL_OPS;
-    iq_rig_open(&g, m, &c, set.request, set.n, faults, false);
-    manifest(&g, m, plan, text, sizeof text);
-    struct iq_write_spec spec = {
-        .manifest = text, .level = IQ_LEVEL_OPS, .mode = IQ_WRITE_TRIAL, .name = name, .replace = true};
-    spec.nodes = iq_engine_nodes(g.engine, &spec.n_nodes);
-    ck_assert_msg(iq_store_begin(store, &spec, &writer, &err) == IQ_OK, "%s", err.text);
-    g.also = iq_writer_sink(writer);
-    iq_rig_go(&g);
-    ck_assert_msg(iq_writer_finish(writer, IQ_RUN_COMPLETE, "", &err) == IQ_OK, "%s", err.text);
-    iq_rig_close(&g);
-}
-
-static struct iq_finding *compare(struct iq_store *store)
-{
-    struct iq_err err = {0};
-    struct iq_trace golden, subject;
-    struct iq_judge judge;
-    struct iq_finding *f = NULL;
-    ck_assert_msg(iq_store_trace(store, "golden", &golden, &err) == IQ_OK, "%s", err.text);
-    ck_assert_msg(iq_store_trace(store, "subject", &subject, &err) == IQ_OK, "%s", err.text);
-    ck_assert_msg(iq_judge_open(subject.manifest, subject.manifest_len, &judge, &err) == IQ_OK, "%s",
-                  err.text);
-    int status = iq_compare(&golden, &subject, NULL, iq_judge_suspect, &judge, &f, &err);
-    ck_assert_msg(status == IQ_OK, "%s", err.text);
-    iq_judge_close(&judge);
-    iq_trace_close(&golden), iq_trace_close(&subject);
-    return f;
+    iq_rig_record(store, name, m, &c, set.request, set.n, plan, faults, NULL);
 }
 
 static struct iq_finding *recorded_finding(const struct entry *e, const char *more)
@@ -339,7 +290,7 @@ static struct iq_finding *recorded_finding(const struct entry *e, const char *mo
     record(store, "subject", model_of(e), plan, &a.selector);
     disarm(&a);
     ck_assert_msg(iq_store_verify(store, &tally, &err) == IQ_OK, "%s: %s", e->family, err.text);
-    struct iq_finding *f = compare(store);
+    struct iq_finding *f = iq_rig_compare(store);
     iq_store_close(store);
     return f;
 }

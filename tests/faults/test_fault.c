@@ -21,7 +21,7 @@ START_TEST(a_fault_is_read_and_written_whole)
     iq_fault_explain(&f, &words);
     ck_assert_str_eq(words.data,
                      "topk is replaced by coarse_bin (bits 8, capacity 512) when batch is 3 or 7 and "
-                     "tracing is false, for 0.25 of each request");
+                     "tracing is false, with a probability of 0.25, drawn once per request");
     ck_assert(!iq_fault_is_workaround(&f));
     struct iq_fault again = must(json.data);
     ck_assert_str_eq(again.name, f.name);

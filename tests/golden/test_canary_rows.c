@@ -183,6 +183,21 @@ START_TEST(every_step_of_the_recipe_has_2048_ids_and_rows_of_its_own)
 }
 END_TEST
 
+START_TEST(every_other_step_of_an_encore_has_long_rows)
+{
+    enum { STEPS = 1000 };
+    unsigned far = 0;
+    struct iq_canary_step s;
+    for (uint64_t i = STEPS; i < 2 * STEPS; i++) {
+        ck_assert_int_eq(iq_canary_step(1, i, STEPS, &s, &err), IQ_OK);
+        ck_assert_uint_eq(s.rows * s.mix.length, 2048);
+        ck_assert_uint_eq(s.mix.level[0], 2);
+        far += s.mix.far;
+    }
+    ck_assert(far > 420 && far < 580); /* standard deviation 16 */
+}
+END_TEST
+
 START_TEST(the_rows_of_a_step_are_the_same_bytes_for_ever)
 {
     struct iq_digest d[2] = {{0, 0}};
@@ -243,7 +258,7 @@ END_TEST
 
 START_TEST(odd_steps_are_refused_with_a_sentence)
 {
-    static const uint64_t odd[][2] = {{0, 0}, {5, 5}, {6, 5}, {UINT64_MAX, UINT64_MAX}, {0, UINT64_MAX}};
+    static const uint64_t odd[][2] = {{0, 0}, {10, 5}, {11, 5}, {UINT64_MAX, UINT64_MAX}, {0, UINT64_MAX}};
     struct iq_canary_step s;
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
         ck_assert_int_eq(iq_canary_step(1, odd[i][0], odd[i][1], &s, &err), IQ_USAGE);
@@ -263,6 +278,7 @@ int main(void)
     tcase_add_test(t, keys_of_a_table_differ_in_their_last_letters);
     tcase_add_test(t, a_row_depends_on_its_seed_and_index_only);
     tcase_add_test(t, every_step_of_the_recipe_has_2048_ids_and_rows_of_its_own);
+    tcase_add_test(t, every_other_step_of_an_encore_has_long_rows);
     tcase_add_test(t, the_rows_of_a_step_are_the_same_bytes_for_ever);
     tcase_add_test(t, odd_mixes_are_refused_with_a_sentence);
     tcase_add_test(t, odd_steps_are_refused_with_a_sentence);

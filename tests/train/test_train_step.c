@@ -160,6 +160,9 @@ START_TEST(rates_follow_the_schedule)
     c.schedule = IQ_TRAIN_COSINE;
     ck_assert(iq_train_rate(&c, 4) == 1 && iq_train_rate(&c, 10) == 2);
     ck_assert(iq_train_rate(&c, 55) > 0.999999 && iq_train_rate(&c, 55) < 1.000001);
+    c.encore = 10, c.encore_rate = 0.5;
+    ck_assert(iq_train_rate(&c, 100) == 0.5 && iq_train_rate(&c, 105) == 0.25);
+    ck_assert_uint_eq(iq_train_steps(&c), 110);
 }
 END_TEST
 
@@ -236,6 +239,8 @@ START_TEST(wrong_recipes_and_options_are_refused_by_name)
     REFUSE(rate, 0.0 / 0.0, "rate");
     REFUSE(schedule, 9, "schedule 9");
     REFUSE(tail, 0, "tail 0");
+    REFUSE(encore, 5, "encore 5 at rate 0");
+    REFUSE(encore_rate, 0.1, "encore 0 at rate 0.1");
     REFUSE(experts, 4, "found active 0, expected 1 to the 4 experts");
     REFUSE(experts, 1025, "experts 1025");
     REFUSE(active, 1, "active 1, balance 0 and init_router 0 without experts");
@@ -296,10 +301,10 @@ START_TEST(a_gradient_that_is_no_number_is_refused_and_changes_nothing)
 }
 END_TEST
 
-START_TEST(a_finished_schedule_is_refused)
+START_TEST(a_finished_recipe_is_refused)
 {
     struct iq_train_recipe c = rig_recipe();
-    c.steps = 2;
+    c.steps = 1, c.encore = 1, c.encore_rate = 0.01;
     struct iq_train *t = rig_open(&c, (struct iq_train_options){0});
     struct iq_train_result result;
     struct iq_err err = {0};
@@ -330,7 +335,7 @@ int main(void)
     tcase_add_test(c, wrong_recipes_and_options_are_refused_by_name);
     tcase_add_test(c, wrong_batches_are_refused_and_change_nothing);
     tcase_add_test(c, a_gradient_that_is_no_number_is_refused_and_changes_nothing);
-    tcase_add_test(c, a_finished_schedule_is_refused);
+    tcase_add_test(c, a_finished_recipe_is_refused);
     suite_add_tcase(s, c);
     return check_main(s);
 }
