@@ -1,105 +1,15 @@
-/* A step of the engine: prefix hits, rows, forward, what the rows predict. */
+/* A step of the engine: rows, forward, what the rows predict. */
 #include "engine/engine_state.h"
 
 #include "kernels/ops/mask.h"
 #include "kernels/tensor_core/block.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #if defined __SSE__
 #include <xmmintrin.h>
 #endif
-
-/* ---- prefix ---- */
-
-/* What a request's blocks have in common beside their tokens: never another adapter's keys and values. */
-static struct iq_digest root_of(const struct iq_engine *e, const struct iq_request *r)
-{
-    struct iq_digest both[2] = {e->root};
-    if (!r->adapter) return e->root;
-    both[1] = r->adapter->digest;
-    return iq_digest_list(both, 2);
-}
-
-/* Keys of all whole blocks of the seat's ids. */
-static void extend_keys(struct iq_engine *e, struct iq_seat *seat)
-{
-    struct iq_digest root = root_of(e, seat->request);
-    for (; (seat->n_keys + 1) * IQ_KV_BLOCK <= seat->n_ids; seat->n_keys++) {
-        uint32_t n = seat->n_keys;
-        const uint32_t *ids = seat->ids + (size_t)n * IQ_KV_BLOCK;
-        seat->key[n] = iq_kv_key(n ? seat->key[n - 1] : root, ids);
-        seat->tokens[n] = iq_kv_key(n ? seat->tokens[n - 1] : (struct iq_digest){0, 0}, ids);
-    }
-}
-
-static struct iq_digest adapter_of(const struct iq_request *r)
-{
-    return r->adapter ? r->adapter->digest : (struct iq_digest){0, 0};
-}
-
-/* An admitted request looks for its prefix through the prefix op and holds the blocks that it was given. */
-int iq__engine_admit(void *ctx, struct iq_seat *seat, struct iq_err *err)
-{
-    struct iq_engine *e = ctx;
-    const struct iq_request *r = seat->request;
-    seat->cached = 0;
-    if (!seat->attempt) seat->ordinal = e->step.started++;
-    if (!e->config.prefix_cache || r->score || seat->n_ids <= e->config.prefix_min) return IQ_OK;
-    extend_keys(e, seat);
-    uint32_t hits = 0, wanted = (seat->n_ids - 1) / IQ_KV_BLOCK;
-    struct iq_prefix args = {.request = seat->index,
-                             .tokens = seat->n_ids,
-                             .wanted = wanted,
-                             .key = seat->key,
-                             .entry = e->kv.entry,
-                             .capacity = e->kv.capacity,
-                             .identity = e->kv.identity,
-                             .tokens_key = seat->tokens,
-                             .adapter = adapter_of(r),
-                             .weights = e->step.weights,
-                             .hits = &hits,
-                             .blocks = seat->blocks};
-    struct iq_row row = iq__engine_row(seat, 0, 0);
-    row.context = row.after = seat->n_ids;
-    e->step.batch = e->schedule.n_running;
-    iq__engine_note(e);
-    struct iq_site site = {.op = IQ_OP_PREFIX,
-                           .layer = IQ_NO_LAYER,
-                           .prev_op = IQ_OP_NONE,
-                           .next_op = IQ_OP_EMBED,
-                           .step = &e->step,
-                           .row = &row,
-                           .rows = 1,
-                           .slot = iq_slots_at(e->slots, IQ_OP_PREFIX, IQ_NO_LAYER, 0)};
-    int status = iq_dispatch(&e->forward.exec, &site, &args);
-    if (status != IQ_OK)
-        return iq_fail(err, status, "request %s: prefix lookup failed: %s", r->id, iq_status_text(status));
-    if (hits > wanted)
-        return iq_fail(err, IQ_INTERNAL, "request %s: prefix op found %u blocks of %u", r->id, hits, wanted);
-    for (uint32_t i = 0; i < hits; i++)
-        if (seat->blocks[i] >= e->kv.blocks)
-            return iq_fail(err, IQ_INTERNAL, "request %s: prefix op handed out block %u of %u", r->id,
-                           seat->blocks[i], e->kv.blocks);
-    if (hits * IQ_KV_BLOCK < e->config.prefix_min) hits = 0;
-    for (uint32_t i = 0; i < hits; i++) iq_kv_hold(&e->kv, seat->blocks[i]);
-    seat->n_blocks = hits;
-    seat->computed = seat->cached = hits * IQ_KV_BLOCK;
-    e->stats.hits += seat->cached;
-    e->step.hits += hits != 0;
-    return iq_recorder_attached(&e->recorder, seat, &e->step, err);
-}
-
-static void publish(struct iq_engine *e, struct iq_seat *seat, uint32_t before)
-{
-    if (!e->config.prefix_cache) return;
-    extend_keys(e, seat);
-    for (uint32_t b = before / IQ_KV_BLOCK; (b + 1) * IQ_KV_BLOCK <= seat->computed; b++)
-        iq_kv_publish(&e->kv, seat->blocks[b], seat->key[b],
-                      (struct iq_prefix_identity){.tokens = seat->tokens[b],
-                                                  .adapter = adapter_of(seat->request),
-                                                  .weights = e->step.weights});
-}
 
 /* ---- a step ---- */
 
@@ -148,7 +58,7 @@ static void make_batch(struct iq_engine *e, struct iq_batch *b)
         for (uint32_t t = 0; t < s->share[i].tokens; t++, b->rows++) {
             uint32_t pos = seat->computed + t;
             bool last = pos + 1 == seat->n_ids;
-            e->row[b->rows] = iq__engine_row(seat, pos, b->rows);
+            e->row[b->rows] = iq_seat_row(seat, pos, b->rows);
             e->row[b->rows].after = seat->computed + s->share[i].tokens;
             e->ids[b->rows] = seat->ids[pos];
             e->of_row[b->rows] = seat;
@@ -180,11 +90,11 @@ static double nll(const float *logits, uint32_t vocab, uint32_t token)
     return most + log(sum) - (double)logits[token];
 }
 
-static void finish(struct iq_engine *e, struct iq_seat *seat, const char *why)
+static int finish(struct iq_engine *e, struct iq_seat *seat, const char *why, struct iq_err *err)
 {
     seat->finish = why;
     if (!e->config.untraced) seat->chain = iq_recorder_chain(seat);
-    iq_schedule_release(&e->schedule, seat, IQ_DONE);
+    return iq_schedule_release(&e->schedule, seat, IQ_DONE, err);
 }
 
 /* The candidates of the i-th predicting row, with the logits that the model gave them. */
@@ -206,20 +116,14 @@ const char *iq__engine_ends(const struct iq_engine *e, const struct iq_request *
 }
 
 /* The i-th predicting row's token joins its request. */
-static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
+static int append(struct iq_engine *e, struct iq_seat *seat, uint32_t i, struct iq_err *err)
 {
     const struct iq_forward *f = &e->forward;
     const struct iq_request *r = seat->request;
     uint32_t done = seat->n_ids - r->n_prompt;
-    if (seat->blocked) {
-        finish(e, seat, "blocked");
-        return;
-    }
+    if (seat->blocked) return finish(e, seat, "blocked", err);
     /* A faulty sampler: there is no such token to go on with. The position keeps what was chosen. */
-    if (f->got.token[i] >= f->model->config.vocab) {
-        finish(e, seat, "invalid");
-        return;
-    }
+    if (f->got.token[i] >= f->model->config.vocab) return finish(e, seat, "invalid", err);
     if (done < r->max_tokens) {
         size_t at = (size_t)done * f->k;
         keep_candidates(f, i, seat->top_id + at, seat->top_logit + at);
@@ -229,7 +133,7 @@ static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
     const uint32_t *made = seat->ids + r->n_prompt, n = seat->n_ids - r->n_prompt;
     const char *end = iq__engine_ends(e, r, f->got.token[i], n);
     if (r->max_tokens && r->constraint && !iq_constraint_open(r->constraint, made, n)) end = "stop";
-    if (end) finish(e, seat, end);
+    return end ? finish(e, seat, end, err) : IQ_OK;
 }
 
 static void score(struct iq_engine *e, const struct iq_batch *b)
@@ -244,7 +148,7 @@ static void score(struct iq_engine *e, const struct iq_batch *b)
     }
 }
 
-static void apply(struct iq_engine *e, const struct iq_batch *b)
+static int apply(struct iq_engine *e, const struct iq_batch *b, struct iq_err *err)
 {
     uint32_t next = 0;
     score(e, b);
@@ -253,39 +157,90 @@ static void apply(struct iq_engine *e, const struct iq_batch *b)
         struct iq_seat *seat = e->of_row[q->first];
         uint32_t before = seat->computed;
         seat->computed += q->rows;
-        publish(e, seat, before);
+        iq__engine_publish(e, seat, before);
         uint32_t end = q->first + q->rows, last = UINT32_MAX;
         for (; next < b->predicts && b->predict[next] < end; next++) last = next;
-        if (seat->computed == seat->n_ids) append(e, seat, last);
+        uint32_t most = iq_seat_end(seat);
+        if (seat->computed == seat->n_ids) IQ_TRY(append(e, seat, last, err));
+        if (seat->state != IQ_DONE && seat->computed == most && most == seat->request->cancel_after)
+            IQ_TRY(finish(e, seat, "cancelled", err));
     }
+    return IQ_OK;
+}
+
+static void set_number(cJSON *params, const char *key, double value)
+{
+    cJSON *item = cJSON_GetObjectItemCaseSensitive(params, key);
+    if (item && cJSON_IsNumber(item))
+        cJSON_SetNumberValue(item, value);
+    else if (!item)
+        cJSON_AddNumberToObject(params, key, value);
+}
+
+/* The parameters as the caller gave them, but for what the engine made of the request: how it sampled if that is not what
+ * was asked, and a pool that is not the first. NULL: nothing is to be added. */
+static char *params_that_ran(const struct iq_seat *seat)
+{
+    const struct iq_request *a = seat->asked, *r = seat->request;
+    bool same = a->seed == r->seed && a->temperature == r->temperature && a->top_p == r->top_p &&
+                a->min_p == r->min_p && a->top_k == r->top_k;
+    cJSON *params = same && !seat->pool ? NULL : cJSON_Parse(a->params);
+    if (!params) return NULL;
+    if (!same) {
+        set_number(params, "seed", (double)r->seed);
+        set_number(params, "temperature", (double)r->temperature);
+        set_number(params, "top_k", r->top_k);
+        set_number(params, "top_p", (double)r->top_p);
+        set_number(params, "min_p", (double)r->min_p);
+    }
+    if (seat->pool) set_number(params, "pool", seat->pool);
+    char *text = cJSON_PrintUnformatted(params);
+    cJSON_Delete(params);
+    return text;
+}
+
+static int report(struct iq_engine *e, const struct iq_seat *seat, struct iq_err *err)
+{
+    const struct iq_sink *sink = e->recorder.sink;
+    if (!sink || !sink->done) return IQ_OK;
+    char *params = params_that_ran(seat);
+    struct iq_buf text = IQ_BUF((size_t)1 << 26);
+    int status = iq_tokenizer_decode(e->model->tokenizer, seat->ids + seat->request->n_prompt,
+                                     seat->n_ids - seat->request->n_prompt, IQ_DECODE_SKIP, &text, err);
+    struct iq_request_end end = {.request = seat->index,
+                                 .id = seat->request->id,
+                                 .params = params ? params : seat->request->params,
+                                 .text = text.data ? text.data : "",
+                                 .finish = seat->finish,
+                                 .ids = seat->ids,
+                                 .n_ids = seat->n_ids,
+                                 .n_prompt = seat->request->n_prompt,
+                                 .chain = seat->chain};
+    if (status == IQ_OK && (status = sink->done(sink->self, &end)) != IQ_OK)
+        iq_fail(err, status, "request %s could not be recorded: %s", seat->request->id,
+                iq_status_text(status));
+    iq_buf_free(&text);
+    cJSON_free(params);
+    return status;
 }
 
 static int report_done(struct iq_engine *e, const struct iq_batch *b, struct iq_err *err)
 {
-    const struct iq_sink *sink = e->recorder.sink;
-    if (!sink || !sink->done) return IQ_OK;
     for (uint32_t i = 0; i < b->seqs; i++) {
         const struct iq_seat *seat = e->of_row[b->seq[i].first];
-        if (seat->state != IQ_DONE) continue;
-        struct iq_buf text = IQ_BUF((size_t)1 << 26);
-        int status = iq_tokenizer_decode(e->model->tokenizer, seat->ids + seat->request->n_prompt,
-                                         seat->n_ids - seat->request->n_prompt, IQ_DECODE_SKIP, &text, err);
-        struct iq_request_end end = {.request = seat->index,
-                                     .id = seat->request->id,
-                                     .params = seat->request->params,
-                                     .text = text.data ? text.data : "",
-                                     .finish = seat->finish,
-                                     .ids = seat->ids,
-                                     .n_ids = seat->n_ids,
-                                     .n_prompt = seat->request->n_prompt,
-                                     .chain = seat->chain};
-        if (status == IQ_OK && (status = sink->done(sink->self, &end)) != IQ_OK)
-            iq_fail(err, status, "request %s could not be recorded: %s", seat->request->id,
-                    iq_status_text(status));
-        iq_buf_free(&text);
-        IQ_TRY(status);
+        if (seat->state == IQ_DONE) IQ_TRY(report(e, seat, err));
     }
     return IQ_OK;
+}
+
+int iq_engine_cancel(struct iq_engine *e, uint32_t request, struct iq_err *err)
+{
+    if (request >= e->n)
+        return iq_fail(err, IQ_USAGE, "request %u can't be cancelled: there are %u", request, e->n);
+    struct iq_seat *seat = &e->schedule.seat[request];
+    if (seat->state == IQ_DONE) return IQ_OK;
+    IQ_TRY(finish(e, seat, "cancelled", err));
+    return report(e, seat, err);
 }
 
 static void log_step(struct iq_engine *e)
@@ -296,6 +251,22 @@ static void log_step(struct iq_engine *e)
         iq_buf_printf(&e->trajectory, "%s[%u,%u]", i ? "," : "", (uint32_t)(s->event[i].seat - s->seat),
                       s->event[i].tokens);
     iq_buf_put(&e->trajectory, "]", 1);
+}
+
+/* The pool is compacted every config.defragment steps; what the seats hold moves along. */
+static int defragment(struct iq_engine *e, const struct iq_step *step, struct iq_err *err)
+{
+    struct iq_schedule *s = &e->schedule;
+    uint32_t every = e->config.defragment;
+    if (!every || (step->step + 1) % every) return IQ_OK;
+    uint32_t *moved = malloc(e->kv.blocks * sizeof *moved);
+    if (!moved) return iq_fail(err, IQ_MEMORY, "no memory to move %u KV blocks", e->kv.blocks);
+    int status = iq_kv_compact(&e->kv, moved, err);
+    for (uint32_t i = 0; i < s->n_running; i++)
+        for (uint32_t b = 0; b < s->running[i]->n_blocks; b++)
+            s->running[i]->blocks[b] = moved[s->running[i]->blocks[b]];
+    free(moved);
+    return status == IQ_OK ? iq_recorder_look(&e->recorder, s->running, s->n_running, step, err) : status;
 }
 
 int iq_engine_step(struct iq_engine *e, bool *more, struct iq_err *err)
@@ -314,12 +285,16 @@ int iq_engine_step(struct iq_engine *e, bool *more, struct iq_err *err)
     make_batch(e, &b);
     IQ_TRY(iq_forward_run(&e->forward, &b, err));
     IQ_TRY(iq_recorder_step(&e->recorder, &e->forward, &b, e->of_row, err));
-    apply(e, &b);
+    IQ_TRY(iq_recorder_look(&e->recorder, e->schedule.running, e->schedule.n_running, &b.step, err));
+    IQ_TRY(iq_kv_land_late(&e->kv, err));
+    IQ_TRY(apply(e, &b, err));
+    IQ_TRY(defragment(e, &b.step, err));
     iq_schedule_advance(&e->schedule, b.rows);
     e->stats.steps++;
     e->stats.tokens += b.rows;
     e->stats.graphs = e->forward.graph_launches;
     e->stats.clock_us = e->schedule.clock_us;
+    e->stats.moves = e->kv.moves;
     *more = e->schedule.done < e->n;
     return report_done(e, &b, err);
 }
@@ -363,6 +338,10 @@ struct iq_digest iq_engine_contract(const struct iq_engine *e)
     iq_buf_printf(&text, "ieee %d unit %d %u %u chunk %d keys %d lanes %d act %d kv f32 rotary %s",
                   IQ_CONTRACT_VERSION, IQ_UNIT, m->attn_unit, m->ffn_unit, IQ_CHUNK, IQ_KEY_CHUNK,
                   IQ_VECTOR_LANES, e->config.act, rotary);
+    if (m->tables > 1) {
+        iq_digest_hex(m->long_digest, rotary);
+        iq_buf_printf(&text, " long from %u rotary %s", e->config.long_from, rotary);
+    }
     const struct iq_model_config *c = &m->config;
     if (c->experts)
         iq_buf_printf(&text, " experts %u active %u%s", c->experts, c->active,
@@ -383,6 +362,7 @@ struct iq_digest iq_engine_contract(const struct iq_engine *e)
 void iq_engine_arm(struct iq_engine *e, const struct iq_selector *selector)
 {
     iq_slots_arm(e->slots, selector);
+    iq_slots_arm(e->control_slots, selector);
 }
 
 void iq_engine_record(struct iq_engine *e, const struct iq_sink *sink) { e->recorder.sink = sink; }

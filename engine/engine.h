@@ -30,13 +30,20 @@ struct iq_weights_event {
 };
 
 struct iq_engine_config {
-    uint32_t threads;    /* worker threads, the caller's included */
-    uint32_t batch;      /* most requests in a step */
-    uint32_t chunk;      /* most prompt tokens of one request in a step; 0: whole prompts */
-    uint32_t kv_blocks;  /* 0: enough for `batch` requests of the largest size */
-    uint32_t start_s;    /* what the clock's 0 is, in seconds of a day: triggers can ask for the hour */
+    uint32_t threads;   /* worker threads, the caller's included */
+    uint32_t batch;     /* most requests in a step */
+    uint32_t chunk;     /* most prompt tokens of one request in a step; 0: whole prompts */
+    uint32_t kv_blocks; /* 0: enough for `batch` requests of the largest size */
+    uint32_t start_s;   /* what the clock's 0 is, in seconds of a day: triggers can ask for the hour */
+    uint32_t
+        riders; /* runs that may ride on what this one leaves (ride.h); room for them, and nothing else */
     uint32_t prefix_min; /* shortest prefix, in tokens, that may be reused */
     bool prefix_cache;
+    bool remote_kv;      /* a prefix hit's blocks are copied into the request's own, as from a remote cache */
+    uint32_t defragment; /* the KV pool is compacted every so many steps; 0: never */
+    /* Of a model that is open with a second set of position settings (iq_model_options.long_factor): requests of more tokens
+     * than this, prompt and answer, are served by it. */
+    uint32_t long_from;
     bool captured; /* pad decode-only steps to 1, 2, 4, 8, 16 ... rows, as captured graphs have them */
     enum iq_act act;
     const char *isa; /* highest instruction set to use, NULL: the best here */
@@ -65,7 +72,12 @@ struct iq_request {
     const char *id, *params; /* the caller's name; parameters as JSON, for the record */
     const uint32_t *prompt;
     uint32_t n_prompt, max_tokens; /* max_tokens 0: only score or prefill */
-    uint32_t session;
+    uint32_t special;     /* first tokens that are no part of any message: the beginning of a sequence */
+    const uint32_t *part; /* (parts) where its messages begin, ascending; NULL where parts is 0 */
+    uint32_t parts;
+    uint32_t
+        truncate; /* a longer prompt loses its oldest tokens, not its first `special` ones; 0: none does */
+    uint32_t session, tenant;        /* 0: none */
     float temperature, top_p, min_p; /* temperature 0: greedy */
     uint32_t top_k;
     uint64_t seed, arrive_us;
@@ -73,13 +85,14 @@ struct iq_request {
     const struct iq_constraint *constraint; /* what it may generate; NULL: anything. Not on a device. */
     bool score;                             /* log-likelihood of the prompt: iq_output.nll */
     bool ignore_stop;
+    uint32_t cancel_after; /* its caller goes away once this many of its tokens are computed; 0: never */
 };
 
 struct iq_output {
     const uint32_t *ids; /* prompt, then generated */
     uint32_t n_ids, n_prompt;
-    /* "stop", "length"; "invalid": a token outside the vocabulary was chosen; "blocked": its
-     * constraint leaves no token; "" while it runs */
+    /* "stop", "length", "cancelled"; "invalid": a token outside the vocabulary was chosen; "blocked": its constraint
+     * leaves no token; "" while it runs */
     const char *finish;
     struct iq_digest chain;
     const struct iq_position *position; /* (positions) */
@@ -99,6 +112,7 @@ struct iq_engine_stats {
     uint64_t updates;  /* times that the weights changed */
     uint64_t graphs;   /* steps that were launches of a captured graph */
     uint64_t hits;     /* prompt tokens reused */
+    uint64_t moves;    /* KV blocks moved */
     uint64_t clock_us; /* virtual time at the end */
 };
 
@@ -125,6 +139,9 @@ void iq_engine_arm(struct iq_engine *, const struct iq_selector *);
 void iq_engine_record(struct iq_engine *, const struct iq_sink *);
 /* One step; *more is false when every request is done. */
 int iq_engine_step(struct iq_engine *, bool *more, struct iq_err *err);
+/* The request's caller has gone: it leaves the batch at once, its blocks are given back. Between steps; nothing happens to
+ * one that is done. */
+int iq_engine_cancel(struct iq_engine *, uint32_t request, struct iq_err *err);
 const struct iq_output *iq_engine_output(const struct iq_engine *, uint32_t request);
 const struct iq_engine_stats *iq_engine_stats(const struct iq_engine *);
 /* The steps so far, as config.trajectory takes them. */

@@ -16,7 +16,8 @@ struct iq_engine {
     const struct iq_request *request;
     uint32_t n;
     struct iq_pool *pool;
-    struct iq_slots *slots;
+    struct iq_slots *slots, *control_slots;
+    struct iq_control control;
     struct iq_uses uses;
     struct iq_graph graph;
     struct iq_kv kv;
@@ -24,10 +25,10 @@ struct iq_engine {
     struct iq_schedule schedule;
     struct iq_recorder recorder;
     struct iq_engine_stats stats;
-    struct iq_digest root;         /* of the prefix cache: model, contract, position settings */
+    struct iq_digest contract;
     struct iq_step step;           /* of the step under way */
     uint64_t ended_us;             /* when the one before it ended */
-    const struct iq_model *loaded; /* whose weights lie in the copy */
+    const struct iq_model *loaded; /* whose weights lie in memory */
     uint32_t event;                /* the next of config.event */
     struct iq_digest *weights;     /* (1 + layers) of what lies outside the layers, and in each; or NULL */
     /* (rows of a step) */
@@ -41,8 +42,17 @@ struct iq_engine {
     struct iq_buf trajectory;
 };
 
-/* The scheduler's call when a request joins the batch: finds its prefix through the prefix op. ctx: the engine. */
+/* The scheduler's calls, of ctx: the engine. When a request's time has come, once: its prompt, pool and identity. When it
+ * joins the batch: finds its prefix through the prefix op. */
+int iq__engine_arrive(void *ctx, struct iq_seat *, struct iq_err *);
 int iq__engine_admit(void *ctx, struct iq_seat *, struct iq_err *);
+/* The seat's blocks that are whole since it had `before` positions become prefixes. */
+void iq__engine_publish(struct iq_engine *, struct iq_seat *, uint32_t before);
+/* Tokens that are left of a prompt. */
+static inline uint32_t iq__engine_prompt(const struct iq_request *r)
+{
+    return r->truncate && r->truncate < r->n_prompt ? r->truncate : r->n_prompt;
+}
 
 /* Opens the copy that is written, where the weights change. */
 int iq__engine_weights_open(struct iq_engine *, struct iq_err *err);
@@ -52,8 +62,7 @@ int iq__engine_weights_change(struct iq_engine *, struct iq_err *err);
 /* What triggers see of the engine: what does not change while it is open; and its state now. */
 void iq__engine_describe(struct iq_engine *);
 void iq__engine_note(struct iq_engine *);
-/* A row of a request, at a position; and, of all rows of a step, what they have of their neighbours. */
-struct iq_row iq__engine_row(const struct iq_seat *, uint32_t pos, uint32_t cell);
+/* Of all rows of a step: what they have of their neighbours. */
 void iq__engine_neighbours(struct iq_engine *, uint32_t rows);
 /* When the first request of each seat's session arrives. IQ_MEMORY. */
 int iq__engine_sessions(struct iq_engine *, struct iq_err *err);

@@ -131,6 +131,8 @@ static int attention_block(const struct iq__pass *p)
         .act = f->act,
         .pos = f->op_in.pos,
         .table = m->rotary,
+        .tables = m->tables,
+        .span = m->positions,
         .part = {{c->heads, q, f->mid, ldq, f->ld_mid}, {c->kv_heads, k, f->mid + qw, ldk, f->ld_mid}}};
     IQ_TRY(iq__pass_run(p, IQ_OP_ROPE, 0, &a));
     struct iq_kv_write kv = {.rows = p->rows,
@@ -355,7 +357,7 @@ static void tell(struct iq_forward *f, struct iq__walk *w)
     const struct iq_batch *b = w->batch;
     struct iq_inputs *in = &f->in;
     memcpy(in->ids, b->ids, b->rows * sizeof *in->ids);
-    for (uint32_t r = 0; r < b->rows; r++) in->pos[r] = b->row[r].pos;
+    for (uint32_t r = 0; r < b->rows; r++) in->pos[r] = b->row[r].pool * f->model->positions + b->row[r].pos;
     for (uint32_t i = 0; i < b->predicts; i++) {
         const struct iq_row *row = &b->row[b->predict[i]];
         f->predict_row[i] = *row;

@@ -22,12 +22,12 @@ static int open_map(struct iq_kv *kv, struct iq_err *err)
                    kv->blocks, kv->map_bytes >> 20);
 }
 
-int iq_kv_open(uint32_t blocks, uint32_t layers, uint32_t kv_heads, uint32_t head_dim, uint32_t nodes,
-               struct iq_cuda *cuda, struct iq_kv *kv, struct iq_err *err)
+int iq_kv_open(uint32_t blocks, uint32_t spare, uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
+               uint32_t nodes, struct iq_cuda *cuda, struct iq_kv *kv, struct iq_err *err)
 {
     *kv = (struct iq_kv){.blocks = blocks, .layers = layers, .nodes = nodes, .capacity = 64, .cuda = cuda};
     size_t per_block = (size_t)kv_heads * head_dim * IQ_KV_BLOCK * sizeof(float), side;
-    if (!blocks || __builtin_mul_overflow(per_block, blocks, &side) ||
+    if (!blocks || __builtin_mul_overflow(per_block, (size_t)blocks + spare, &side) ||
         __builtin_mul_overflow(side, 2 * (size_t)layers, &kv->map_bytes))
         return iq_fail(err, IQ_LIMIT, "KV cache: %u blocks of %u positions can't be addressed", blocks,
                        IQ_KV_BLOCK);
@@ -38,8 +38,11 @@ int iq_kv_open(uint32_t blocks, uint32_t layers, uint32_t kv_heads, uint32_t hea
     kv->free = calloc(blocks, sizeof *kv->free);
     kv->entry = calloc(kv->capacity, sizeof *kv->entry);
     kv->key = calloc(blocks, sizeof *kv->key);
-    kv->identity = calloc(blocks, sizeof *kv->identity);
-    if (!kv->layer || !kv->cells || !kv->refs || !kv->free || !kv->entry || !kv->key || !kv->identity) {
+    kv->listed = calloc(blocks, 1);
+    kv->spoilt = calloc(blocks, 1);
+    kv->whose = calloc(blocks, sizeof *kv->whose);
+    if (!kv->layer || !kv->cells || !kv->refs || !kv->free || !kv->entry || !kv->key || !kv->listed ||
+        !kv->spoilt || !kv->whose) {
         iq_kv_close(kv);
         return iq_fail(err, IQ_MEMORY,
                        "KV cache: no memory for the tables of %u blocks; use fewer (--kv-blocks)", blocks);
@@ -54,6 +57,7 @@ int iq_kv_open(uint32_t blocks, uint32_t layers, uint32_t kv_heads, uint32_t hea
             (struct iq_kv_layer){(float *)((char *)kv->map + 2 * l * side),
                                  (float *)((char *)kv->map + (2 * l + 1) * side), blocks, kv_heads, head_dim};
     for (uint32_t b = 0; b < blocks; b++) kv->free[b] = blocks - 1 - b; /* lowest id on top */
+    memset(kv->listed, 1, blocks);
     kv->n_free = blocks;
     return IQ_OK;
 }
@@ -68,113 +72,13 @@ void iq_kv_close(struct iq_kv *kv)
     free(kv->free);
     free(kv->entry);
     free(kv->key);
-    free(kv->identity);
+    free(kv->listed);
+    free(kv->spoilt);
+    free(kv->whose);
+    free(kv->late);
     if (kv->map && kv->cuda) kv->cuda->api->free(kv->map);
     if (kv->map && !kv->cuda) munmap(kv->map, kv->map_bytes);
     *kv = (struct iq_kv){0};
-}
-
-/* ---- the table: open addressing, linear probes from key.lo; deletion closes the gap ---- */
-
-static uint32_t home(const struct iq_kv *kv, struct iq_digest key)
-{
-    return (uint32_t)key.lo & (kv->capacity - 1);
-}
-
-static uint32_t slot_of(const struct iq_kv *kv, struct iq_digest key)
-{
-    uint32_t i = home(kv, key);
-    while (!iq_digest_is_zero(kv->entry[i].key) && !iq_digest_equal(kv->entry[i].key, key))
-        i = (i + 1) & (kv->capacity - 1);
-    return i;
-}
-
-static void erase(struct iq_kv *kv, uint32_t hole)
-{
-    uint32_t mask = kv->capacity - 1;
-    for (uint32_t i = (hole + 1) & mask; !iq_digest_is_zero(kv->entry[i].key); i = (i + 1) & mask) {
-        uint32_t from_home = (i - home(kv, kv->entry[i].key)) & mask;
-        if (from_home < ((i - hole) & mask)) continue; /* its home lies behind the hole: it may stay */
-        kv->entry[hole] = kv->entry[i];
-        hole = i;
-    }
-    kv->entry[hole] = (struct iq_prefix_entry){0};
-}
-
-/* The table's entry of a cached block, or NULL. */
-static struct iq_prefix_entry *entry_of_block(struct iq_kv *kv, uint32_t block)
-{
-    return iq_digest_is_zero(kv->key[block]) ? NULL : &kv->entry[slot_of(kv, kv->key[block])];
-}
-
-uint32_t iq_kv_available(const struct iq_kv *kv) { return kv->n_free + kv->n_idle; }
-
-uint32_t iq_kv_take(struct iq_kv *kv)
-{
-    uint32_t block;
-    if (kv->n_free) {
-        block = kv->free[--kv->n_free];
-    } else {
-        uint32_t oldest = UINT32_MAX;
-        for (uint32_t i = 0; i < kv->capacity; i++) {
-            const struct iq_prefix_entry *e = &kv->entry[i];
-            if (iq_digest_is_zero(e->key) || kv->refs[e->block]) continue;
-            if (oldest == UINT32_MAX || e->used < kv->entry[oldest].used) oldest = i;
-        }
-        if (oldest == UINT32_MAX) return UINT32_MAX;
-        block = kv->entry[oldest].block;
-        kv->key[block] = (struct iq_digest){0};
-        erase(kv, oldest);
-        kv->n_idle--;
-        kv->evictions++;
-    }
-    kv->refs[block] = 1;
-    if (kv->nodes && !kv->cells[block])
-        kv->cells[block] = calloc((size_t)IQ_KV_BLOCK * kv->nodes, sizeof **kv->cells);
-    if (kv->nodes && !kv->cells[block]) {
-        iq_kv_drop(kv, block);
-        return UINT32_MAX;
-    }
-    return block;
-}
-
-void iq_kv_hold(struct iq_kv *kv, uint32_t block)
-{
-    struct iq_prefix_entry *e = entry_of_block(kv, block);
-    if (e) e->used = ++kv->tick;
-    if (e && !kv->refs[block]) kv->n_idle--;
-    kv->refs[block]++;
-}
-
-void iq_kv_drop(struct iq_kv *kv, uint32_t block)
-{
-    if (--kv->refs[block]) return;
-    struct iq_prefix_entry *e = entry_of_block(kv, block);
-    if (!e) {
-        kv->free[kv->n_free++] = block;
-        return;
-    }
-    e->used = ++kv->tick;
-    kv->n_idle++;
-}
-
-void iq_kv_publish(struct iq_kv *kv, uint32_t block, struct iq_digest key, struct iq_prefix_identity identity)
-{
-    struct iq_prefix_entry *e = &kv->entry[slot_of(kv, key)];
-    if (!iq_digest_is_zero(e->key)) return;
-    *e = (struct iq_prefix_entry){key, block, ++kv->tick};
-    kv->key[block] = key;
-    kv->identity[block] = identity;
-}
-
-struct iq_digest iq_kv_key(struct iq_digest before, const uint32_t *tokens)
-{
-    struct {
-        struct iq_digest before;
-        uint32_t token[IQ_KV_BLOCK];
-    } link = {.before = before};
-    memcpy(link.token, tokens, sizeof link.token);
-    return iq_digest_bytes(&link, sizeof link);
 }
 
 /* ---- digests of what the cache holds ---- */

@@ -100,7 +100,7 @@ static int load(struct iq_model *m, const char *path, const struct iq_model_opti
                        (unsigned long long)m->config.context, o->positions);
     m->positions = (uint32_t)positions;
     if (!o->weights) return IQ_OK;
-    IQ_TRY(iq__model_rotary(m, err));
+    IQ_TRY(iq__model_rotary(m, o->long_factor, err));
     IQ_TRY(shard(m, err));
     IQ_TRY(load_vectors(m, err)); /* first: packing also lets go of what their page faults mapped */
     return iq__model_pack(m, o->threads ? o->threads : 1, err);

@@ -50,9 +50,10 @@ struct iq_model {
     const float *final_norm;
     struct iq_layer_weights *layer; /* (layers) */
     struct iq_matrix *expert;       /* (layers, 3, experts): where the layers' pointers point; or NULL */
-    float *rotary;                  /* (positions, head_dim / 2, 2) */
+    float *rotary;                  /* (tables, positions, head_dim / 2, 2) */
     uint32_t positions;             /* longest sequence */
-    struct iq_digest rotary_digest;
+    uint32_t tables;                /* 1, or 2: the second is that of a server for long contexts */
+    struct iq_digest rotary_digest, long_digest;
     struct iq_digest packed_digest; /* all weights in memory, after load, pack and shard */
     struct iq_tokenizer *tokenizer;
     struct iq_chat *chat;       /* NULL: the model has no template */
@@ -68,7 +69,10 @@ struct iq_model_options {
     uint32_t tp, threads;     /* threads: for packing and hashing only */
     uint32_t expert_parallel; /* a power of two that divides the experts; 0 or 1: one rank has them all */
     uint32_t positions;       /* longest sequence; 0: the model's context, at most 8,192 */
-    bool weights;             /* false: configuration and tokenizer only */
+    /* 0: none. Else a second rotary table, as a server has it that is set up for contexts longer by this factor: angles are
+     * divided by it; of a longrope model, the table of its long factors. */
+    uint32_t long_factor;
+    bool weights; /* false: configuration and tokenizer only */
 };
 int iq_model_open(const char *path, const struct iq_model_options *, struct iq_model **out,
                   struct iq_err *err);

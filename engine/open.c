@@ -8,7 +8,7 @@
 
 enum { BUDGET = 512, SCORE_ROWS = 32 }; /* rows of a step; rows in a step of one prompt that is scored */
 
-static uint32_t longest(const struct iq_request *r) { return r->n_prompt + r->max_tokens; }
+static uint32_t longest(const struct iq_request *r) { return iq__engine_prompt(r) + r->max_tokens; }
 
 static int check_words(const struct iq_engine *e, const struct iq_request *r, const struct iq_words *w,
                        const char *field, struct iq_err *err)
@@ -49,10 +49,16 @@ static int check_request(const struct iq_engine *e, const struct iq_request *r, 
 {
     const struct iq_model *m = e->model;
     if (!r->n_prompt) return iq_fail(err, IQ_USAGE, "request %s: the prompt has no tokens", r->id);
-    if (r->n_prompt > m->positions || r->max_tokens > m->positions - r->n_prompt)
+    uint32_t prompt = iq__engine_prompt(r);
+    if (prompt > m->positions || r->max_tokens > m->positions - prompt)
         return iq_fail(err, IQ_LIMIT,
                        "request %s: %u prompt tokens and %u to generate; this model is open for %u positions",
-                       r->id, r->n_prompt, r->max_tokens, m->positions);
+                       r->id, prompt, r->max_tokens, m->positions);
+    if (r->special > r->n_prompt || (r->truncate && r->truncate <= r->special))
+        return iq_fail(
+            err, IQ_USAGE,
+            "request %s: truncate: found %u, expected more than the %u tokens that open its prompt", r->id,
+            r->truncate, r->special);
     for (uint32_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] >= m->config.vocab)
             return iq_fail(err, IQ_LIMIT, "request %s: prompt token %u is %u; the vocabulary has %u", r->id,
@@ -79,7 +85,7 @@ static int survey(struct iq_engine *e, uint32_t *blocks, struct iq_err *err)
         e->uses.adapters |= r->adapter != NULL;
         if (longest(r) > most) most = longest(r);
         if (r->top_k > top_k) top_k = r->top_k;
-        if (r->n_prompt > longest_prompt) longest_prompt = r->n_prompt;
+        if (iq__engine_prompt(r) > longest_prompt) longest_prompt = iq__engine_prompt(r);
     }
     needed = (most + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
     *blocks = e->config.kv_blocks ? e->config.kv_blocks
@@ -98,6 +104,7 @@ static int survey(struct iq_engine *e, uint32_t *blocks, struct iq_err *err)
     if (rows < BUDGET) rows = BUDGET;
     if (rows < e->config.batch) rows = e->config.batch;
     uint32_t padded = e->config.captured ? iq_engine_captured(e->config.batch) : e->config.batch;
+    if (padded < e->config.riders) padded = e->config.riders;
     e->schedule.budget = rows;
     e->forward.max_rows = rows > padded ? rows : padded;
     e->forward.max_predicts = scored ? e->config.batch * SCORE_ROWS : padded;
@@ -115,25 +122,33 @@ static int open_seats(struct iq_engine *e, struct iq_err *err)
     s->seat = calloc(e->n ? e->n : 1, sizeof *s->seat);
     s->running = calloc(e->config.batch, sizeof(struct iq_seat *));
     s->share = calloc(e->config.batch, sizeof *s->share);
+    s->lineup = calloc(e->config.batch, sizeof(struct iq_seat *));
+    s->form_seat = calloc(e->config.batch, sizeof *s->form_seat);
+    s->pick = calloc(e->config.batch, sizeof *s->pick);
     s->event = calloc(2 * (size_t)e->config.batch, sizeof *s->event);
-    if (!s->seat || !s->running || !s->share || !s->event)
+    if (!s->seat || !s->running || !s->share || !s->event || !s->lineup || !s->form_seat || !s->pick)
         return iq_fail(err, IQ_MEMORY, "no memory for %u requests", e->n);
     s->n = e->n;
     for (uint32_t i = 0; i < e->n; i++) {
         struct iq_seat *seat = &s->seat[i];
         const struct iq_request *r = &e->request[i];
         size_t most = longest(r), blocks = (most + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
-        *seat = (struct iq_seat){.request = r, .index = r->index, .n_ids = r->n_prompt, .finish = ""};
-        seat->ids = calloc(most, sizeof *seat->ids);
+        *seat = (struct iq_seat){.asked = r,
+                                 .request = &seat->own,
+                                 .own = *r,
+                                 .index = r->index,
+                                 .n_ids = iq__engine_prompt(r),
+                                 .finish = ""};
+        seat->ids = calloc((size_t)r->n_prompt + r->max_tokens, sizeof *seat->ids);
         seat->blocks = calloc(blocks, sizeof *seat->blocks);
         seat->key = calloc(blocks, sizeof *seat->key);
-        seat->tokens = calloc(blocks, sizeof *seat->tokens);
         seat->position = calloc(most, sizeof *seat->position);
+        if (!e->config.untraced) seat->kv = calloc(most, sizeof *seat->kv);
         seat->top_id = calloc((size_t)r->max_tokens * e->config.top + 1, sizeof *seat->top_id);
         seat->top_logit = calloc((size_t)r->max_tokens * e->config.top + 1, sizeof *seat->top_logit);
         if (r->score) seat->nll = calloc(r->n_prompt, sizeof *seat->nll);
-        if (!seat->ids || !seat->blocks || !seat->key || !seat->tokens || !seat->position || !seat->top_id ||
-            !seat->top_logit || (r->score && !seat->nll))
+        if (!seat->ids || !seat->blocks || !seat->key || !seat->position || !seat->top_id ||
+            !seat->top_logit || (!e->config.untraced && !seat->kv) || (r->score && !seat->nll))
             return iq_fail(err, IQ_MEMORY, "no memory for request %s", r->id);
         memcpy(seat->ids, r->prompt, r->n_prompt * sizeof *seat->ids);
     }
@@ -187,10 +202,15 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     IQ_TRY(iq_pool_open((int)e->config.threads, &e->pool, err));
     uint32_t tp = e->model->tp, experts = e->model->expert_parallel;
     IQ_TRY(iq_slots_open(c->layers, tp > experts ? tp : experts, &e->slots, err));
+    IQ_TRY(iq_slots_open_control(&e->control_slots, err));
+    e->control = (struct iq_control){&e->forward.exec, e->control_slots, &e->step};
     IQ_TRY(set_golden(e, err));
     IQ_TRY(iq_graph_open(e->model, e->uses, e->config.level, e->slots, &e->graph, err));
-    IQ_TRY(iq_kv_open(blocks, c->layers, c->kv_heads, c->head_dim, e->config.untraced ? 0 : e->graph.kepts,
-                      e->cuda, &e->kv, err));
+    uint32_t spare = e->config.riders * ((e->forward.max_context + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK);
+    IQ_TRY(iq_kv_open(blocks, spare, c->layers, c->kv_heads, c->head_dim,
+                      e->config.untraced ? 0 : e->graph.kepts, e->cuda, &e->kv, err));
+    e->kv.control = &e->control;
+    e->loaded = e->model;
     if (e->uses.weights) IQ_TRY(iq__engine_weights_open(e, err));
     e->forward.model = e->cuda || e->uses.weights ? &e->upload.model : e->model;
     e->forward.padded = e->config.captured;
@@ -207,12 +227,14 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     IQ_TRY(iq_forward_open(&e->forward, err));
     e->schedule.config = &e->config;
     e->schedule.kv = &e->kv;
+    e->schedule.site = &e->step;
+    e->schedule.arrive = iq__engine_arrive;
     e->schedule.admit = iq__engine_admit;
     e->schedule.ctx = e;
     IQ_TRY(open_seats(e, err));
     uint32_t rows = e->forward.max_rows;
     e->row = calloc(rows, sizeof *e->row);
-    e->seq = calloc(e->config.batch, sizeof *e->seq);
+    e->seq = calloc(e->forward.max_seqs, sizeof *e->seq);
     e->of_row = calloc(rows, sizeof(struct iq_seat *));
     e->ids = calloc(rows, sizeof *e->ids);
     e->predict = calloc(rows, sizeof *e->predict);
@@ -232,11 +254,11 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     if (!e->config.untraced) {
         IQ_TRY(iq_recorder_open(&e->recorder, rows, err));
         iq_slots_tap(e->slots, &e->recorder.tap);
+        iq_slots_tap(e->control_slots, &e->recorder.tap);
     }
     iq__engine_describe(e);
     IQ_TRY(iq__engine_sessions(e, err));
-    struct iq_digest root[2] = {e->model->packed_digest, iq_engine_contract(e)};
-    e->root = iq_digest_list(root, 2);
+    e->contract = iq_engine_contract(e);
     return IQ_OK;
 }
 
@@ -270,8 +292,8 @@ void iq_engine_close(struct iq_engine *e)
         free(s->ids);
         free(s->blocks);
         free(s->key);
-        free(s->tokens);
         free(s->position);
+        free(s->kv);
         free(s->top_id);
         free(s->top_logit);
         free(s->nll);
@@ -280,6 +302,9 @@ void iq_engine_close(struct iq_engine *e)
     free(e->schedule.running);
     free(e->schedule.share);
     free(e->schedule.event);
+    free(e->schedule.lineup);
+    free(e->schedule.form_seat);
+    free(e->schedule.pick);
     free(e->row);
     free(e->seq);
     free(e->of_row);
@@ -294,6 +319,7 @@ void iq_engine_close(struct iq_engine *e)
     iq_kv_close(&e->kv);
     iq_graph_close(&e->graph);
     iq_slots_close(e->slots);
+    iq_slots_close(e->control_slots);
     iq_upload_close(&e->upload);
     iq_cuda_close(e->cuda);
     iq_pool_close(e->pool);

@@ -30,7 +30,13 @@ int iq_recorder_open(struct iq_recorder *rec, uint32_t max_rows, struct iq_err *
     rec->made = calloc(max_rows, sizeof *rec->made);
     rec->predict = calloc(max_rows, sizeof *rec->predict);
     rec->tap.cells = calloc(cells, sizeof *rec->tap.cells);
-    if (rec->scratch && rec->made && rec->predict && rec->tap.cells) return IQ_OK;
+    rec->chain_kv = calloc(2 * (size_t)rec->graph->layers, sizeof *rec->chain_kv);
+    if (rec->scratch && rec->made && rec->predict && rec->tap.cells && rec->chain_kv) {
+        for (uint32_t l = 0; l < rec->graph->layers; l++)
+            for (unsigned v = 0; v < 2; v++)
+                rec->chain_kv[2 * l + v] = (uint16_t)(iq_graph_node(rec->graph, IQ_OP_KV_WRITE, l) + v);
+        return IQ_OK;
+    }
     iq_recorder_close(rec);
     return iq_fail(err, IQ_MEMORY, "no memory for the digests of %u rows", max_rows);
 }
@@ -41,6 +47,8 @@ void iq_recorder_close(struct iq_recorder *rec)
     free(rec->made);
     free(rec->predict);
     free(rec->tap.cells);
+    free(rec->chain_kv);
+    rec->chain_kv = NULL;
     rec->scratch = NULL;
     rec->made = NULL;
     rec->predict = NULL;
@@ -52,6 +60,15 @@ static struct iq_digest body(const struct iq_graph *g, const struct iq_digest *c
 {
     for (uint32_t i = 0; i < g->chains; i++) scratch[i] = cells[g->chain[i]];
     return iq_digest_list(scratch, g->chains);
+}
+
+/* K and V of one position, all layers. scratch: (chains). */
+static struct iq_digest kv_of(const struct iq_recorder *rec, const struct iq_digest *cells,
+                              struct iq_digest *scratch)
+{
+    uint32_t n = 2 * rec->graph->layers;
+    for (uint32_t i = 0; i < n; i++) scratch[i] = cells[rec->chain_kv[i]];
+    return iq_digest_list(scratch, n);
 }
 
 /* Cells of one position to the sink: at level ops all, otherwise none (the position's digests say enough). */
@@ -79,6 +96,7 @@ static int give_position(struct iq_recorder *rec, struct iq_seat *seat, struct i
         struct iq_digest both[2] = {known->body, p->body};
         known->body = iq_digest_list(both, 2);
         known->attempt = p->attempt;
+        if (iq_cell_answers(p->state)) known->state = p->state, known->step = p->step;
     } else {
         *known = *p;
         seat->known = p->pos + 1;
@@ -88,6 +106,16 @@ static int give_position(struct iq_recorder *rec, struct iq_seat *seat, struct i
     return status == IQ_OK
                ? IQ_OK
                : iq_fail(err, status, "a position could not be recorded: %s", iq_status_text(status));
+}
+
+/* How the K and V of an attached position came to be here. */
+static uint16_t attached_state(const struct iq_kv *kv, const struct iq_seat *seat, uint32_t pos)
+{
+    uint32_t i = pos / IQ_KV_BLOCK, block = seat->blocks[i];
+    if (kv->spoilt[block]) return kv->spoilt[block];
+    if (seat->landed) return IQ_CELL_LANDED;
+    bool found = iq_digest_equal(kv->key[block], seat->key[i]); /* else the lookup itself is wrong */
+    return found && !iq_digest_equal(kv->whose[block], seat->whose) ? IQ_CELL_MISTAKEN : IQ_CELL_REUSED;
 }
 
 /* A prefix's positions; kv: (layers, 2, positions) digests of what the cache holds now. */
@@ -106,12 +134,13 @@ static int give_attached(struct iq_recorder *rec, struct iq_seat *seat, const st
         struct iq_position p = {.request = seat->index,
                                 .pos = pos,
                                 .token = seat->ids[pos],
-                                .attempt = (uint16_t)seat->attempt,
-                                .state = IQ_CELL_REUSED,
+                                .attempt = (uint16_t)(seat->attempt + seat->lost),
+                                .state = attached_state(rec->kv, seat, pos),
                                 .batch = (uint16_t)step->batch,
                                 .step = (uint32_t)step->step,
                                 .tokens = step->tokens,
                                 .body = body(g, cells, rec->scratch)};
+        seat->kv[pos] = kv_of(rec, cells, rec->scratch);
         IQ_TRY(give_cells(rec, &p, cells, err));
         IQ_TRY(give_position(rec, seat, &p, err));
         memset(cells, 0, g->nodes * sizeof *cells);
@@ -188,6 +217,13 @@ struct making {
     struct iq_seat *const *of_row;
 };
 
+static void put_weights(const struct iq_recorder *rec, struct iq_digest *cells)
+{
+    const struct iq_graph *g = rec->graph;
+    cells[iq_graph_node(g, IQ_OP_WEIGHTS, IQ_NO_LAYER)] = rec->weights[0];
+    for (uint32_t l = 0; l < g->layers; l++) cells[iq_graph_node(g, IQ_OP_WEIGHTS, l)] = rec->weights[1 + l];
+}
+
 /* Positions of a slice of the rows, and the digests that go along with their KV. */
 static void make_rows(void *ctx, int part, int parts)
 {
@@ -199,16 +235,31 @@ static void make_rows(void *ctx, int part, int parts)
     for (int r = begin; r < end; r++) {
         const struct iq_row *row = &m->b->row[r];
         struct iq_digest *cells = m->rec->tap.cells + (size_t)r * g->nodes;
-        struct iq_digest *kept = m->rec->kv->cells[m->of_row[r]->blocks[row->pos / IQ_KV_BLOCK]] +
-                                 (size_t)(row->pos % IQ_KV_BLOCK) * g->kepts;
-        if (m->rec->weights && m->rec->level >= IQ_LEVEL_OPS) {
-            cells[iq_graph_node(g, IQ_OP_WEIGHTS, IQ_NO_LAYER)] = m->rec->weights[0];
-            for (uint32_t l = 0; l < g->layers; l++)
-                cells[iq_graph_node(g, IQ_OP_WEIGHTS, l)] = m->rec->weights[1 + l];
-        }
-        for (uint32_t i = 0; i < g->kepts; i++) kept[i] = cells[g->kept[i]];
-        m->rec->made[r] = iq_recorder_position(m->rec, m->f, m->b, &m->b->step, (uint32_t)r,
-                                               m->rec->predict[r], cells, scratch);
+        struct iq_seat *seat = m->of_row[r];
+        uint32_t block = seat->blocks[row->pos / IQ_KV_BLOCK];
+        uint8_t spoilt = m->rec->kv->spoilt[block];
+        struct iq_digest *kept = m->rec->kv->cells[block] + (size_t)(row->pos % IQ_KV_BLOCK) * g->kepts;
+        if (m->rec->weights && m->rec->level >= IQ_LEVEL_OPS) put_weights(m->rec, cells);
+        /* Two rows may fight for a place in a spoilt block: see keep_spoilt. */
+        for (uint32_t i = 0; i < g->kepts && !spoilt; i++) kept[i] = cells[g->kept[i]];
+        seat->kv[row->pos] = kv_of(m->rec, cells, scratch);
+        struct iq_position p = iq_recorder_position(m->rec, m->f, m->b, &m->b->step, (uint32_t)r,
+                                                    m->rec->predict[r], cells, scratch);
+        p.attempt = (uint16_t)(p.attempt + seat->lost);
+        if (spoilt) p.state = spoilt;
+        m->rec->made[r] = p;
+    }
+}
+
+/* What make_rows leaves, by one thread in the order of the rows. */
+static void keep_spoilt(const struct making *m)
+{
+    const struct iq_graph *g = m->rec->graph;
+    for (uint32_t r = 0; r < m->b->rows; r++) {
+        uint32_t pos = m->b->row[r].pos, block = m->of_row[r]->blocks[pos / IQ_KV_BLOCK];
+        const struct iq_digest *cells = m->rec->tap.cells + (size_t)r * g->nodes;
+        struct iq_digest *kept = m->rec->kv->cells[block] + (size_t)(pos % IQ_KV_BLOCK) * g->kepts;
+        for (uint32_t i = 0; i < g->kepts && m->rec->kv->spoilt[block]; i++) kept[i] = cells[g->kept[i]];
     }
 }
 
@@ -220,6 +271,7 @@ int iq_recorder_step(struct iq_recorder *rec, const struct iq_forward *f, const 
     uint32_t nodes = rec->graph->nodes;
     for (uint32_t i = 0; i < b->predicts; i++) rec->predict[b->predict[i]] = i + 1;
     iq_pool_run(b->rows > 1 ? rec->pool : NULL, make_rows, &m);
+    if (rec->kv->n_spoilt) keep_spoilt(&m);
     for (uint32_t i = 0; i < b->predicts; i++) rec->predict[b->predict[i]] = 0;
     for (uint32_t r = 0; r < b->rows; r++) {
         struct iq_digest *cells = rec->tap.cells + (size_t)r * nodes;
@@ -227,6 +279,67 @@ int iq_recorder_step(struct iq_recorder *rec, const struct iq_forward *f, const 
         IQ_TRY(give_position(rec, of_row[r], &rec->made[r], err));
         /* At level chain the next step writes every cell that is read, but for those of predictions. */
         if (rec->level >= IQ_LEVEL_OPS) memset(cells, 0, nodes * sizeof *cells);
+    }
+    return IQ_OK;
+}
+
+/* ---- blocks that are spoilt ---- */
+
+/* A look at what a seat holds. */
+struct looking {
+    struct iq_recorder *rec;
+    struct iq_seat *seat;
+    const struct iq_step *step;
+    bool found; /* something else than was written */
+};
+
+/* Position `pos`; kv: (layers, 2) digests of its bytes, `stride` apart. */
+static int look_at_position(struct looking *l, uint32_t pos, enum iq_cell_state state,
+                            const struct iq_digest *kv, uint32_t stride, struct iq_err *err)
+{
+    struct iq_recorder *rec = l->rec;
+    struct iq_digest *cells = rec->tap.cells; /* row 0 is free between steps */
+    uint32_t n = 2 * rec->graph->layers;
+    for (uint32_t i = 0; i < n; i++) cells[rec->chain_kv[i]] = kv[(size_t)i * stride];
+    struct iq_position p = l->seat->position[pos];
+    p.attempt = (uint16_t)(l->seat->attempt + l->seat->lost + 1);
+    p.state = (uint16_t)state;
+    p.step = (uint32_t)l->step->step;
+    p.body = kv_of(rec, cells, rec->scratch);
+    int status = IQ_OK;
+    if (!iq_digest_equal(p.body, l->seat->kv[pos])) {
+        l->found = true;
+        l->seat->kv[pos] = p.body;
+        status = give_cells(rec, &p, cells, err);
+        if (status == IQ_OK) status = give_position(rec, l->seat, &p, err);
+    }
+    for (uint32_t i = 0; i < n; i++) cells[rec->chain_kv[i]] = (struct iq_digest){0};
+    return status;
+}
+
+static int look_at_block(struct looking *l, uint32_t b, struct iq_err *err)
+{
+    const struct iq_kv *kv = l->rec->kv;
+    uint32_t block = l->seat->blocks[b], first = b * IQ_KV_BLOCK, n = l->seat->computed - first;
+    if (n > IQ_KV_BLOCK) n = IQ_KV_BLOCK;
+    struct iq_digest *d = calloc(2 * (size_t)kv->layers * n, sizeof *d);
+    if (!d) return iq_fail(err, IQ_MEMORY, "no memory for the digests of a KV block");
+    int status = iq_kv_digests(kv, &block, n, d, err);
+    for (uint32_t i = 0; i < n && status == IQ_OK; i++)
+        status = look_at_position(l, first + i, (enum iq_cell_state)kv->spoilt[block], d + i, n, err);
+    free(d);
+    return status;
+}
+
+int iq_recorder_look(struct iq_recorder *rec, struct iq_seat *const *running, uint32_t n,
+                     const struct iq_step *step, struct iq_err *err)
+{
+    if (rec->untraced || !rec->kv->n_spoilt) return IQ_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        struct looking l = {.rec = rec, .seat = running[i], .step = step};
+        for (uint32_t b = 0; b * IQ_KV_BLOCK < l.seat->computed; b++)
+            if (rec->kv->spoilt[l.seat->blocks[b]]) IQ_TRY(look_at_block(&l, b, err));
+        l.seat->lost += l.found;
     }
     return IQ_OK;
 }

@@ -1,7 +1,8 @@
 /* What becomes of a step's digests: cells to the sink, positions to their seats and the sink, chains at the end.
  *
  * A position is recorded when it is first computed or attached. Computed again after a preemption it must give the same
- * bits: where it does not, the digest of both enters the chain and the position is recorded anew.
+ * bits: where it does not, the digest of both enters the chain and the position is recorded anew. So does a position whose
+ * K and V were found to be others than were written, in a block that is spoilt (kv.h): its state names the decision.
  */
 #ifndef IQ_ENGINE_RECORDER_H
 #define IQ_ENGINE_RECORDER_H
@@ -20,6 +21,7 @@ struct iq_recorder {
     const struct iq_digest *weights; /* (1 + layers) of the weights in memory, or NULL */
     struct iq_digest *scratch;       /* (threads, chains) */
     struct iq_position *made;        /* (rows of a step) */
+    uint16_t *chain_kv;              /* (2 * layers) nodes of K and V, in the graph's order */
     uint32_t *predict;               /* (rows of a step) 1 + index among the predicting rows, or 0 */
 };
 
@@ -31,6 +33,9 @@ int iq_recorder_attached(struct iq_recorder *, struct iq_seat *, const struct iq
 /* The rows of a step; `forward` holds the head's results. Called before tokens are appended to seats. */
 int iq_recorder_step(struct iq_recorder *, const struct iq_forward *, const struct iq_batch *,
                      struct iq_seat *const *of_row, struct iq_err *);
+/* After a step: what the running seats hold in spoilt blocks is digested again from its bytes. */
+int iq_recorder_look(struct iq_recorder *, struct iq_seat *const *running, uint32_t n, const struct iq_step *,
+                     struct iq_err *);
 /* What row r of a step is recorded as: `predicts` is 1 + its index among the rows that predict, or 0. cells: (nodes) its
  * digests, those of the prediction are filled in; scratch: (chains). */
 struct iq_position iq_recorder_position(const struct iq_recorder *, const struct iq_forward *,

@@ -43,20 +43,15 @@ bool iq_ride_can(const struct iq_engine_config *c, const struct iq_request *r, u
            (!c->device || !strcmp(c->device, "cpu"));
 }
 
-void iq_ride_config(struct iq_engine_config *c, const struct iq_request *r, uint32_t riders)
-{
-    c->batch = riders;
-    c->kv_blocks = blocks_of(r) * (riders + 1);
-}
-
 static void *demand_zero(size_t bytes)
 {
     void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return map == MAP_FAILED ? NULL : map;
 }
 
-int iq_ride_open(struct iq_engine *e, uint32_t riders, struct iq_ride **out, struct iq_err *err)
+int iq_ride_open(struct iq_engine *e, struct iq_ride **out, struct iq_err *err)
 {
+    uint32_t riders = e->config.riders;
     const struct iq_model_config *c = &e->model->config;
     const struct iq_request *r = &e->request[0];
     size_t positions = (size_t)r->n_prompt + r->max_tokens;
@@ -116,7 +111,7 @@ static void share_blocks(struct iq_ride *ride, uint32_t i, const struct iq_ride_
     uint32_t layers = e->kv.layers, from = s->pos / IQ_KV_BLOCK,
              layer = s->layer == IQ_RIDE_EMBED ? 0 : s->layer;
     for (uint32_t b = 0; b < ride->blocks; b++) {
-        r->seat.blocks[b] = b < from ? golden[b] : (i + 1) * ride->blocks + b;
+        r->seat.blocks[b] = b < from ? golden[b] : e->kv.blocks + i * ride->blocks + b;
         if (b < from || b * IQ_KV_BLOCK >= computed) continue;
         bool before = b == from && s->pos % IQ_KV_BLOCK;
         if (!s->last) copy_block(&e->kv, r->seat.blocks[b], golden[b], 0, before ? layers : layer);
@@ -135,7 +130,8 @@ int iq_ride_board(struct iq_ride *ride, uint32_t i, const struct iq_ride_start *
     IQ_TRY(iq_slots_twin(e->slots, &r->slots, err));
     iq_slots_tap(r->slots, tap);
     iq_slots_arm(r->slots, selector);
-    r->seat = (struct iq_seat){.request = golden->request, .index = golden->index};
+    r->seat = *golden;
+    r->seat.computed = s->pos < golden->request->n_prompt ? 0 : s->pos;
     r->seat.ids = malloc(longest * sizeof *r->seat.ids);
     r->seat.blocks = malloc(ride->blocks * sizeof *r->seat.blocks);
     if (!r->seat.ids || !r->seat.blocks) {
@@ -202,7 +198,9 @@ static void seat_rider(struct iq_ride *ride, struct iq_batch *b, uint32_t k, uin
     ride->enter[k] = (struct iq_entry){r->start};
     for (uint32_t t = 0; t < r->rows; t++, b->rows++) {
         struct iq_digest *cells = e->recorder.tap.cells + (size_t)b->rows * nodes;
-        e->row[b->rows] = iq__engine_row(&r->seat, pos + t, b->rows);
+        e->row[b->rows] = iq_seat_row(&r->seat, pos + t, b->rows);
+        e->row[b->rows].after = r->seat.n_ids;
+        e->row[b->rows].others.top_p = 1; /* there are none */
         e->ids[b->rows] = r->seat.ids[pos + t];
         if (r->start != IQ_START_EMBED)
             memcpy(cells, watch->golden + (size_t)(pos + t) * nodes, nodes * sizeof *cells);
@@ -211,6 +209,20 @@ static void seat_rider(struct iq_ride *ride, struct iq_batch *b, uint32_t k, uin
     }
     e->predict[b->predicts++] = b->rows - 1;
     b->seqs++;
+}
+
+/* As the engine would describe it: one request, one row, all blocks but its own to be had. */
+static void next_step(struct rider *r, const struct iq_kv *kv)
+{
+    r->step.clock_us += IQ_STEP_US + (uint64_t)IQ_TOKEN_US * r->step.tokens;
+    r->step.step++;
+    r->step.idle_us = 0;
+    r->step.tokens = 1;
+    r->step.shortest = r->step.longest = r->seat.n_ids;
+    r->step.kv_free = kv->blocks - (r->seat.n_ids + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
+    r->seat.computed = r->seat.n_ids - 1;
+    r->start = IQ_START_EMBED;
+    r->rows = 1;
 }
 
 static int finish_rider(struct iq_ride *ride, const struct iq_batch *b, uint32_t k, uint32_t i,
@@ -230,11 +242,7 @@ static int finish_rider(struct iq_ride *ride, const struct iq_batch *b, uint32_t
     }
     r->seat.ids[r->seat.n_ids++] = token;
     r->ended = iq__engine_ends(e, r->seat.request, token, r->seat.n_ids - r->seat.request->n_prompt) != NULL;
-    r->step.clock_us += IQ_STEP_US + (uint64_t)IQ_TOKEN_US * r->step.tokens;
-    r->step.step++;
-    r->step.tokens = 1;
-    r->start = IQ_START_EMBED;
-    r->rows = 1;
+    next_step(r, &e->kv);
     return IQ_OK;
 }
 

@@ -1,6 +1,6 @@
 /* Riders: many continuations of one golden request, side by side as rows of one forward pass, each with faults of its own.
  *
- * Golden runs first, on an engine whose configuration iq_ride_config made; what it computed (KV, residuals before each layer)
+ * Golden runs first, on an engine whose configuration makes room for `riders`; what it computed (KV, residuals before each layer)
  * stays. A rider joins where its first fault can fire: at a row of a golden step, before a layer of it. It reads golden's KV up
  * to there (blocks are shared, the one that it goes on in is copied) and computes nothing that golden has computed. Its steps,
  * rows and sites are those of a run by itself (one request, one thread), and so are its bits: a row's golden bits don't depend
@@ -18,10 +18,8 @@ struct iq_ride;
 /* Whether a request that runs alone under this configuration can be ridden: its prompt is one step, nothing is scored, the
  * cache has room. */
 bool iq_ride_can(const struct iq_engine_config *, const struct iq_request *, uint32_t requests);
-/* Makes room for `riders` in an engine's configuration. */
-void iq_ride_config(struct iq_engine_config *, const struct iq_request *, uint32_t riders);
 /* Before the engine's first step. The engine and what it borrows must outlive the ride. */
-int iq_ride_open(struct iq_engine *, uint32_t riders, struct iq_ride **out, struct iq_err *err);
+int iq_ride_open(struct iq_engine *, struct iq_ride **out, struct iq_err *err);
 void iq_ride_close(struct iq_ride *);
 
 struct iq_ride_start {

@@ -12,9 +12,31 @@ uint32_t iq_schedule_waiting(const struct iq_schedule *s)
     return n;
 }
 
-void iq_schedule_release(struct iq_schedule *s, struct iq_seat *seat, enum iq_state to)
+uint32_t iq_seat_end(const struct iq_seat *seat)
 {
-    for (uint32_t i = 0; i < seat->n_blocks; i++) iq_kv_drop(s->kv, seat->blocks[i]);
+    uint32_t cancel = seat->request->cancel_after;
+    return cancel ? min_u32(seat->n_ids, cancel) : seat->n_ids;
+}
+
+/* What control ops see of the step that is being formed. */
+static void look(const struct iq_schedule *s)
+{
+    s->site->batch = s->n_running;
+    s->site->clock_us = s->clock_us;
+    s->site->running = s->n_running;
+    s->site->kv_free = iq_kv_available(s->kv);
+    s->site->evictions = s->kv->evictions;
+    s->site->moves = s->kv->moves;
+}
+
+int iq_schedule_release(struct iq_schedule *s, struct iq_seat *seat, enum iq_state to, struct iq_err *err)
+{
+    bool cancelled = to == IQ_DONE && !strcmp(seat->finish, "cancelled");
+    look(s);
+    for (uint32_t i = 0; i < seat->n_blocks; i++) {
+        struct iq_row row = iq_seat_row(seat, i * IQ_KV_BLOCK, 0);
+        IQ_TRY(iq_kv_drop(s->kv, &row, seat->blocks[i], cancelled, err));
+    }
     seat->n_blocks = 0;
     for (uint32_t i = 0, kept = 0, n = s->n_running; i < n; i++) {
         if (s->running[i] == seat)
@@ -24,11 +46,12 @@ void iq_schedule_release(struct iq_schedule *s, struct iq_seat *seat, enum iq_st
     }
     seat->state = to;
     if (to == IQ_DONE) s->done++;
+    return IQ_OK;
 }
 
-static void preempt(struct iq_schedule *s, struct iq_seat *seat)
+static int preempt(struct iq_schedule *s, struct iq_seat *seat, struct iq_err *err)
 {
-    iq_schedule_release(s, seat, IQ_WAITING);
+    IQ_TRY(iq_schedule_release(s, seat, IQ_WAITING, err));
     seat->computed = 0;
     seat->attempt++;
     s->preemptions++;
@@ -38,51 +61,52 @@ static void preempt(struct iq_schedule *s, struct iq_seat *seat)
             s->shares--;
             break;
         }
+    return IQ_OK;
 }
 
-/* Blocks for positions up to `positions`; preempts the request admitted last while there are none. False: the request
- * itself was preempted. */
-static bool reserve(struct iq_schedule *s, struct iq_seat *seat, uint32_t positions)
+/* Blocks for positions up to `positions`; preempts the request admitted last while there are none. *room false: the
+ * request itself was preempted. */
+static int reserve(struct iq_schedule *s, struct iq_seat *seat, uint32_t positions, bool *room,
+                   struct iq_err *err)
 {
-    uint32_t want = (positions + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
+    uint32_t want = (positions + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK, block;
+    *room = false;
     while (seat->n_blocks < want) {
-        uint32_t block = iq_kv_take(s->kv);
+        struct iq_row row = iq_seat_row(seat, seat->n_blocks * IQ_KV_BLOCK, 0);
+        look(s);
+        IQ_TRY(iq_kv_take(s->kv, &row, seat->n_blocks, &block, err));
         if (block != UINT32_MAX) {
             seat->blocks[seat->n_blocks++] = block;
             continue;
         }
         struct iq_seat *last = s->running[s->n_running - 1];
-        preempt(s, last);
-        if (last == seat) return false;
+        IQ_TRY(preempt(s, last, err));
+        if (last == seat) return IQ_OK;
     }
-    return true;
+    *room = true;
+    return IQ_OK;
 }
 
 static uint32_t wanted(const struct iq_schedule *s, const struct iq_seat *seat)
 {
-    uint32_t lacking = seat->n_ids - seat->computed, chunk = s->config->chunk;
+    uint32_t lacking = iq_seat_end(seat) - seat->computed, chunk = s->config->chunk;
     if (seat->request->score) lacking = min_u32(lacking, s->score_chunk);
     return chunk ? min_u32(lacking, chunk) : lacking;
 }
 
-static bool give(struct iq_schedule *s, struct iq_seat *seat, uint32_t tokens)
+/* *room false: the request was preempted for want of room for itself. */
+static int give(struct iq_schedule *s, struct iq_seat *seat, uint32_t tokens, bool *room, struct iq_err *err)
 {
-    bool room = reserve(s, seat, seat->computed + tokens);
-    if (room) s->share[s->shares++] = (struct iq_share){.seat = seat, .tokens = tokens};
-    s->event[s->events++] = (struct iq_share){.seat = seat, .tokens = room ? tokens : 0};
-    return room;
+    IQ_TRY(reserve(s, seat, seat->computed + tokens, room, err));
+    if (*room) s->share[s->shares++] = (struct iq_share){.seat = seat, .tokens = tokens};
+    s->event[s->events++] = (struct iq_share){.seat = seat, .tokens = *room ? tokens : 0};
+    return IQ_OK;
 }
 
-/* The waiting request that comes next: earliest arrival, then lowest index. */
-static struct iq_seat *next_waiting(struct iq_schedule *s)
+static int arrive(struct iq_schedule *s, struct iq_seat *seat, struct iq_err *err)
 {
-    struct iq_seat *best = NULL;
-    for (uint32_t i = 0; i < s->n; i++) {
-        struct iq_seat *w = &s->seat[i];
-        if (w->state != IQ_WAITING || (s->hold && !w->attempt)) continue;
-        if (!best || w->request->arrive_us < best->request->arrive_us) best = w;
-    }
-    return best;
+    look(s);
+    return seat->arrived ? IQ_OK : s->arrive(s->ctx, seat, err);
 }
 
 static int admit(struct iq_schedule *s, struct iq_seat *seat, struct iq_err *err)
@@ -92,30 +116,115 @@ static int admit(struct iq_schedule *s, struct iq_seat *seat, struct iq_err *err
     return s->admit(s->ctx, seat, err);
 }
 
+/* ---- who rides ---- */
+
+/* The running requests, in order of admission. */
+static uint32_t line_up_running(struct iq_schedule *s)
+{
+    memcpy(s->lineup, s->running, s->n_running * sizeof *s->lineup);
+    return s->n_running;
+}
+
+static bool before(const struct iq_seat *a, const struct iq_seat *b)
+{
+    uint64_t x = a->request->arrive_us, y = b->request->arrive_us;
+    return x < y || (x == y && a < b);
+}
+
+/* The waiting requests that come next: earliest arrival, then lowest index. */
+static uint32_t line_up_waiting(struct iq_schedule *s)
+{
+    enum { MOST = 8 }; /* at a time: a step seldom takes more, and each costs a look at all */
+    uint32_t n = 0, most = min_u32(s->config->batch - s->n_running, MOST);
+    for (uint32_t i = 0; i < s->n; i++) {
+        struct iq_seat *w = &s->seat[i];
+        uint32_t at = n;
+        if (w->state != IQ_WAITING || (s->hold && !w->attempt) || (n == most && !before(w, s->lineup[n - 1])))
+            continue;
+        if (n == most) at--;
+        for (; at && before(w, s->lineup[at - 1]); at--) s->lineup[at] = s->lineup[at - 1];
+        s->lineup[at] = w;
+        n += n < most;
+    }
+    return n;
+}
+
+/* s->pick for the first n of the lineup. */
+static int decide(struct iq_schedule *s, uint32_t n, bool joining, uint32_t budget, struct iq_err *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct iq_seat *seat = s->lineup[i];
+        s->form_seat[i] = (struct iq_form_seat){.request = seat->index,
+                                                .session = seat->request->session,
+                                                .lacking = wanted(s, seat),
+                                                .arrive_us = seat->request->arrive_us};
+    }
+    const struct iq_form args = {
+        .joining = joining, .n = n, .budget = budget, .seat = s->form_seat, .pick = s->pick};
+    const struct iq_row row = iq_seat_row(s->lineup[0], 0, 0);
+    look(s);
+    return iq_control_run(s->kv->control, IQ_OP_FORM, &row, &args, err);
+}
+
+/* The seat of a decision; NULL: nobody, or one that can't be meant. */
+static struct iq_seat *picked(const struct iq_schedule *s, uint32_t n, uint32_t i, enum iq_state state)
+{
+    struct iq_seat *seat = s->pick[i].seat < n ? s->lineup[s->pick[i].seat] : NULL;
+    bool shared = false;
+    for (uint32_t k = 0; k < s->shares; k++) shared |= s->share[k].seat == seat;
+    return seat && seat->state == state && !shared && s->pick[i].tokens ? seat : NULL;
+}
+
+static int ride(struct iq_schedule *s, uint32_t *left, struct iq_err *err)
+{
+    uint32_t n = line_up_running(s);
+    bool room;
+    if (n) IQ_TRY(decide(s, n, false, *left, err));
+    for (uint32_t i = 0; i < n && *left; i++) {
+        struct iq_seat *seat = picked(s, n, i, IQ_RUNNING);
+        if (!seat) continue;
+        uint32_t tokens = min_u32(min_u32(wanted(s, seat), s->pick[i].tokens), *left);
+        IQ_TRY(give(s, seat, tokens, &room, err));
+        if (room) *left -= tokens;
+    }
+    return IQ_OK;
+}
+
+/* One who waits joins, if there is room. *joined false: nobody else does in this step. */
+static int join(struct iq_schedule *s, struct iq_seat *seat, uint32_t most, uint32_t *left, bool *joined,
+                struct iq_err *err)
+{
+    *joined = false;
+    if (seat->request->arrive_us > s->clock_us) {
+        if (s->n_running) return IQ_OK;
+        s->clock_us = seat->request->arrive_us; /* nothing else to do: time jumps */
+    }
+    IQ_TRY(arrive(s, seat, err));
+    /* Room for the whole of what is known, so that an admission does not lead straight to a preemption. */
+    uint32_t need = (seat->n_ids + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
+    if (s->n_running && iq_kv_available(s->kv) < need) return IQ_OK;
+    IQ_TRY(admit(s, seat, err));
+    uint32_t tokens = min_u32(min_u32(wanted(s, seat), most), *left);
+    IQ_TRY(give(s, seat, tokens, joined, err));
+    if (*joined) *left -= tokens;
+    return IQ_OK;
+}
+
 static int form_greedily(struct iq_schedule *s, struct iq_err *err)
 {
     uint32_t left = s->budget;
-    for (uint32_t i = 0; i < s->n_running && left; i++) {
-        struct iq_seat *seat = s->running[i];
-        uint32_t tokens = min_u32(wanted(s, seat), left);
-        if (!give(s, seat, tokens)) break; /* it was the last one */
-        left -= tokens;
-    }
-    uint64_t before = s->preemptions;
-    while (left && s->n_running < s->config->batch && s->preemptions == before) {
-        struct iq_seat *seat = next_waiting(s);
-        if (!seat) break;
-        if (seat->request->arrive_us > s->clock_us) {
-            if (s->n_running) break;
-            s->clock_us = seat->request->arrive_us; /* nothing else to do: time jumps */
+    IQ_TRY(ride(s, &left, err));
+    uint64_t preemptions = s->preemptions;
+    for (bool joined = true; joined && left && s->n_running < s->config->batch;) {
+        uint32_t n = line_up_waiting(s);
+        joined = false;
+        if (n) IQ_TRY(decide(s, n, true, left, err));
+        for (uint32_t i = 0; i < n && left && s->preemptions == preemptions; i++) {
+            struct iq_seat *seat = picked(s, n, i, IQ_WAITING);
+            if (!seat) continue;
+            IQ_TRY(join(s, seat, s->pick[i].tokens, &left, &joined, err));
+            if (!joined) return IQ_OK;
         }
-        /* Room for the whole of what is known, so that an admission does not lead straight to a preemption. */
-        uint32_t need = (seat->n_ids + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK;
-        if (s->n_running && iq_kv_available(s->kv) < need) break;
-        IQ_TRY(admit(s, seat, err));
-        uint32_t tokens = min_u32(wanted(s, seat), left);
-        if (!give(s, seat, tokens)) break;
-        left -= tokens;
     }
     return IQ_OK;
 }
@@ -137,10 +246,11 @@ static int recorded_share(const struct iq_schedule *s, const cJSON *pair, uint64
 /* It asked for what it lacked, and no one could be preempted for it but itself. */
 static int give_up_recorded(struct iq_schedule *s, struct iq_seat *seat, uint32_t left, struct iq_err *err)
 {
-    bool shared = false;
+    bool shared = false, room = true;
     for (uint32_t i = 0; i < s->shares; i++) shared |= s->share[i].seat == seat;
-    if (seat->state == IQ_RUNNING && !shared && left && !give(s, seat, min_u32(wanted(s, seat), left)))
-        return IQ_OK;
+    if (seat->state == IQ_RUNNING && !shared && left)
+        IQ_TRY(give(s, seat, min_u32(wanted(s, seat), left), &room, err));
+    if (!room) return IQ_OK;
     return iq_fail(err, IQ_MISMATCH, "preempts request %u, but it does not run or has room (--kv-blocks)",
                    seat->index);
 }
@@ -155,16 +265,18 @@ static int give_recorded(struct iq_schedule *s, const cJSON *pair, uint32_t *lef
         if (s->n_running == s->config->batch)
             return iq_fail(err, IQ_MISMATCH, "needs a batch of more than %u (--batch)", s->config->batch);
         if (seat->request->arrive_us > s->clock_us) s->clock_us = seat->request->arrive_us;
+        IQ_TRY(arrive(s, seat, err));
         IQ_TRY(admit(s, seat, err));
     }
     for (uint32_t i = 0; i < s->shares; i++)
         if (s->share[i].seat == seat) return iq_fail(err, IQ_FORMAT, "names request %u twice", seat->index);
-    uint32_t most = seat->n_ids - seat->computed;
+    uint32_t most = iq_seat_end(seat) - seat->computed;
+    bool room;
     if (seat->state == IQ_DONE || tokens > most || tokens > *left)
         return iq_fail(err, IQ_MISMATCH, "gives request %u %llu tokens, but it lacks %u", seat->index,
                        (unsigned long long)tokens, seat->state == IQ_DONE ? 0 : most);
-    if (!give(s, seat, (uint32_t)tokens))
-        return iq_fail(err, IQ_MISMATCH, "does not fit the KV cache (--kv-blocks)");
+    IQ_TRY(give(s, seat, (uint32_t)tokens, &room, err));
+    if (!room) return iq_fail(err, IQ_MISMATCH, "does not fit the KV cache (--kv-blocks)");
     *left -= (uint32_t)tokens;
     return IQ_OK;
 }

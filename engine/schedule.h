@@ -1,7 +1,7 @@
 /* Continuous batching: which requests take part in the next step, with how many tokens.
  *
- * A request waits (until it arrives and there is room), runs, and is done. Running requests come first, in the order of
- * admission; each gets the tokens that it lacks KV for, at most `chunk` of a prompt and within the step's budget. When
+ * A request waits (until it arrives and there is room), runs, and is done. Who rides in a step is decided by the form op:
+ * running requests come first, in the order of admission; each gets the tokens that it lacks KV for, at most `chunk` of a prompt and within the step's budget. When
  * the KV pool runs dry the request admitted last is preempted: its blocks go, and it is computed again from the start,
  * prefix hits permitting. Time is virtual: a step costs IQ_STEP_US + IQ_TOKEN_US per row.
  *
@@ -12,6 +12,7 @@
 
 #include "engine/engine.h"
 #include "engine/kv.h"
+#include "kernels/ops/requests.h"
 
 enum { IQ_STEP_US = 1000, IQ_TOKEN_US = 100 };
 
@@ -19,7 +20,12 @@ enum iq_state { IQ_WAITING, IQ_RUNNING, IQ_DONE };
 
 /* A request under way. */
 struct iq_seat {
-    const struct iq_request *request;
+    const struct iq_request *asked;   /* as the caller gave it ... */
+    const struct iq_request *request; /* ... and as it is served: &own */
+    struct iq_request own;
+    bool arrived, landed;         /* landed: its prefix was copied into blocks of its own */
+    uint32_t pool;                /* that serves it */
+    struct iq_digest root, whose; /* of its prefix keys; what its KV depends on beside tokens */
     uint32_t index;
     enum iq_state state;
     uint32_t *ids, n_ids;       /* prompt, then generated; room for all */
@@ -27,10 +33,11 @@ struct iq_seat {
     uint32_t known;             /* positions recorded so far, over all attempts */
     uint32_t *blocks, n_blocks; /* block table */
     struct iq_digest *key;      /* of each whole block of ids so far */
-    struct iq_digest *tokens;   /* the same of the tokens alone */
     uint32_t n_keys;
     bool blocked;             /* its constraint leaves no token in the step under way */
     uint32_t cached, attempt; /* prompt tokens reused at the last admission; preemptions */
+    struct iq_digest *kv;     /* (positions) K and V as they were written or attached; NULL: not recorded */
+    uint32_t lost;            /* times that some were found to be others */
     uint32_t ordinal;         /* requests that were admitted before it */
     uint64_t session_us;      /* when the first request of its session arrives */
     struct iq_position *position;
@@ -60,11 +67,18 @@ struct iq_schedule {
     uint64_t clock_us, preemptions;
     struct iq_share *share; /* of the step being formed */
     uint32_t shares;
+    /* (batch) of the form op: who might ride, as the op sees them, and what it decided */
+    struct iq_seat **lineup;
+    struct iq_form_seat *form_seat;
+    struct iq_form_pick *pick;
     struct iq_share
         *event; /* (2 * batch) for the trajectory: shares in order, and tokens 0 where a seat gave up */
     uint32_t events;
-    uint32_t step; /* ordinal of the next step, for the trajectory */
-    bool hold;     /* no request begins; those that were preempted go on */
+    uint32_t step;        /* ordinal of the next step, for the trajectory */
+    bool hold;            /* no request begins; those that were preempted go on */
+    struct iq_step *site; /* of control ops: the step that is being formed */
+    /* Called once, when its time has come: what it asks, and who serves it. */
+    int (*arrive)(void *ctx, struct iq_seat *, struct iq_err *);
     /* Called when a request is admitted: finds its prefix and sets computed, cached and blocks. */
     int (*admit)(void *ctx, struct iq_seat *, struct iq_err *);
     void *ctx;
@@ -79,6 +93,10 @@ void iq_schedule_advance(struct iq_schedule *, uint32_t rows);
 /* Requests that have arrived and are not in the batch. */
 uint32_t iq_schedule_waiting(const struct iq_schedule *);
 /* Gives the blocks back; the request is done, or waits again when it was preempted. */
-void iq_schedule_release(struct iq_schedule *, struct iq_seat *, enum iq_state to);
+int iq_schedule_release(struct iq_schedule *, struct iq_seat *, enum iq_state to, struct iq_err *err);
+/* Most positions that the request is computed for: fewer than its ids where it is cancelled. */
+uint32_t iq_seat_end(const struct iq_seat *);
+/* The seat's position `pos` as ops and triggers see it. */
+struct iq_row iq_seat_row(const struct iq_seat *, uint32_t pos, uint32_t cell);
 
 #endif

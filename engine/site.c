@@ -38,6 +38,7 @@ void iq__engine_note(struct iq_engine *e)
     s->clock_us = e->schedule.clock_us;
     s->idle_us = s->clock_us - e->ended_us;
     s->evictions = e->kv.evictions;
+    s->moves = e->kv.moves;
     s->kv_free = iq_kv_available(&e->kv);
     s->running = e->schedule.n_running;
     s->waiting = iq_schedule_waiting(&e->schedule);
@@ -46,7 +47,7 @@ void iq__engine_note(struct iq_engine *e)
     s->hit_tokens = (uint32_t)e->stats.hits;
 }
 
-struct iq_row iq__engine_row(const struct iq_seat *seat, uint32_t pos, uint32_t cell)
+struct iq_row iq_seat_row(const struct iq_seat *seat, uint32_t pos, uint32_t cell)
 {
     const struct iq_request *r = seat->request;
     return (struct iq_row){.request = seat->index,
@@ -67,6 +68,8 @@ struct iq_row iq__engine_row(const struct iq_seat *seat, uint32_t pos, uint32_t 
                            .before = seat->computed,
                            .arrived_us = r->arrive_us,
                            .session_us = seat->session_us,
+                           .pool = seat->pool,
+                           .tenant = r->tenant,
                            .masked = r->constraint != NULL,
                            .adapter = r->adapter ? r->adapter->number : 0};
 }

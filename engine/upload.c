@@ -96,7 +96,8 @@ int iq_upload_open(const struct iq_model *m, struct iq_cuda *cuda, struct iq_upl
     u->model.expert = NULL;
     IQ_TRY(copy(u, m->arena.base, m->arena.used, &u->arena, err));
     IQ_TRY(copy(u, m->vectors, m->vectors_bytes, &u->vectors, err));
-    IQ_TRY(copy(u, m->rotary, (size_t)m->positions * m->config.head_dim * sizeof(float), &u->rotary, err));
+    IQ_TRY(copy(u, m->rotary, (size_t)m->tables * m->positions * m->config.head_dim * sizeof(float),
+                &u->rotary, err));
     struct block arena = {m->arena.base, u->arena}, vectors = {m->vectors, u->vectors};
     IQ_TRY(move_layers(u, m, vectors, arena, err));
     move_matrix(arena, &u->model.embed);

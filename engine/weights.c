@@ -147,8 +147,8 @@ int iq__engine_weights_change(struct iq_engine *e, struct iq_err *err)
         if (!event->from) continue;
         e->loaded = event->from;
         e->step.weights++;
-        struct iq_digest root[2] = {e->root, event->from->packed_digest};
-        e->root = iq_digest_list(root, 2); /* what is cached was computed by others */
+        /* What is cached was computed by others: who waits gets an identity anew. */
+        for (uint32_t s = 0; s < e->schedule.n; s++) e->schedule.seat[s].arrived = false;
     }
     return IQ_OK;
 }
@@ -185,7 +185,7 @@ int iq__engine_weights_open(struct iq_engine *e, struct iq_err *err)
                        "weights that change are not built for --device %s; use --device cpu",
                        e->config.device);
     IQ_TRY(iq_upload_open(e->model, NULL, &e->upload, err));
-    e->loaded = e->model;
+
     e->weights = calloc((size_t)e->model->config.layers + 1, sizeof *e->weights);
     if (!e->weights) return iq_fail(err, IQ_MEMORY, "no memory for the digests of the weights");
     return parts(e, NULL, err);

@@ -55,7 +55,7 @@ static int parse_op(const char *name, const char *where, struct iq_fault *f, str
 
 static int parse_variant(const char *name, const char *where, struct iq_fault *f, struct iq_err *err)
 {
-    enum { LISTED = 64 };
+    enum { LISTED = 256 };
     const char *known[LISTED + 1];
     size_t n = 0;
     f->variant = iq_variant_find(f->kind->name, name);

@@ -12,7 +12,8 @@ struct iq_faultset {
     uint64_t *key;               /* (n) of the fault's draws */
     uint16_t (*by_op)[IQ_PICKS]; /* (IQ_ALL_OPS) faults that may strike the op, in plan order */
     uint8_t per_op[IQ_ALL_OPS];
-    uint64_t *mask; /* (IQ_PICKS, words) */
+    uint64_t *mask;          /* (IQ_PICKS, words) */
+    struct iq_tally **tally; /* (n) of those that have not struck; NULL: it has */
     size_t words;
 };
 
@@ -88,7 +89,10 @@ int iq_faultset_open(const struct iq_fault *faults, size_t n, uint64_t seed, str
     s->n = n;
     s->key = calloc(n + 1, sizeof *s->key);
     s->by_op = calloc(IQ_ALL_OPS, sizeof *s->by_op);
-    if (!s->key || !s->by_op) {
+    s->tally = calloc(n + 1, sizeof(struct iq_tally *));
+    bool room = s->key && s->by_op && s->tally;
+    for (size_t i = 0; room && i < n; i++) room = (s->tally[i] = iq_tally_open(faults[i].when)) != NULL;
+    if (!room) {
         iq_faultset_close(s);
         return iq_fail(err, IQ_MEMORY, "no memory for %zu faults", n);
     }
@@ -104,6 +108,8 @@ int iq_faultset_open(const struct iq_fault *faults, size_t n, uint64_t seed, str
 void iq_faultset_close(struct iq_faultset *s)
 {
     if (!s) return;
+    for (size_t i = 0; s->tally && i < s->n; i++) free(s->tally[i]);
+    free(s->tally);
     free(s->mask);
     free(s->by_op);
     free(s->key);
@@ -131,17 +137,18 @@ static uint64_t tag(enum iq_per per, uint64_t rest)
     return ((uint64_t)IQ_DRAW_FAULT << 60) | (uint64_t)per << 56 | rest;
 }
 
-/* A control op decides about one request a call, and a step makes several such calls: the request tells
- * them apart. */
 static double rate_at(const struct iq_fault *f, const struct iq_step *step, uint64_t clock_us)
 {
     return f->ramp ? iq_ramp_at(f->ramp, clock_us, step->start_s) : f->rate;
 }
 
+/* A control op decides about one request a call, and a step makes several such calls: the request and the position in
+ * question tell them apart. */
 static bool call_drawn(const struct iq_fault *f, uint64_t key, const struct iq_site *site)
 {
     if (!iq_fault_draws(f) || f->per != IQ_PER_CALL) return true;
-    if (site->op == IQ_OP_PREFIX) key ^= iq_mix64(site->row[0].request + UINT64_C(1));
+    if (iq_op_is_control(site->op)) key ^= iq_mix64(site->row[0].request + UINT64_C(1));
+    if (iq_op_is_control(site->op) && site->op != IQ_OP_PREFIX) key ^= iq_mix64(~(uint64_t)site->row[0].pos);
     return strikes(key, rate_at(f, site->step, site->step->clock_us), tag(IQ_PER_CALL, place_of(site)),
                    site->step->step);
 }
@@ -163,6 +170,20 @@ bool iq_faultset_drawn(const struct iq_faultset *s, size_t fault, const struct i
 {
     struct iq_site site = {.step = step, .row = row, .rows = 1};
     return row_drawn(&s->fault[fault], s->key[fault], &site, 0);
+}
+
+void iq_faultset_slept(const struct iq_faultset *s, size_t fault, struct iq_buf *b)
+{
+    const struct iq_fault *f = &s->fault[fault];
+    const struct iq_tally *t = s->tally[fault];
+    if (!t || !f->rate) return;
+    if (!t->calls) {
+        iq_buf_printf(b, "there was no call of its op");
+        return;
+    }
+    iq_trigger_say_tally(f->when, t, b);
+    if (t->met)
+        iq_buf_printf(b, iq_fault_draws(f) ? ", and the draws struck none" : ", and the variant took none");
 }
 
 /* ---- picking ---- */
@@ -192,6 +213,20 @@ static uint32_t choose_rows(const struct iq_fault *f, uint64_t key, const struct
     return n;
 }
 
+/* Whether fault i strikes the call: its pick, if so. `mask`: room for its rows. */
+static bool strikes_call(const struct iq_faultset *s, uint16_t i, const struct iq_site *site,
+                         const void *args, uint64_t *mask, struct iq_pick *out)
+{
+    const struct iq_fault *f = &s->fault[i];
+    if (!iq_trigger_call(f->when, site, args) || !call_drawn(f, s->key[i], site)) return false;
+    if (f->variant->supports && !f->variant->supports(site, args)) return false;
+    bool by_row = iq_fault_asks_rows(f);
+    if (by_row && !choose_rows(f, s->key[i], site, args, mask)) return false;
+    *out = (struct iq_pick){
+        .variant = f->variant, .params = f->params, .rowmask = by_row ? mask : NULL, .fault = i};
+    return true;
+}
+
 static int pick(void *self, const struct iq_site *site, const void *args, struct iq_pick out[IQ_PICKS])
 {
     struct iq_faultset *s = self;
@@ -199,16 +234,15 @@ static int pick(void *self, const struct iq_site *site, const void *args, struct
     if (masks_reserve(s, site->rows)) return -IQ_MEMORY;
     for (unsigned k = 0; k < s->per_op[site->op]; k++) {
         uint16_t i = s->by_op[site->op][k];
-        const struct iq_fault *f = &s->fault[i];
         bool device = site->slot && site->slot->watched & IQ_WATCH_DEVICE;
-        if (device && iq_trigger_reads(f->when))
+        if (device && iq_trigger_reads(s->fault[i].when))
             return -IQ_UNSUPPORTED; /* a plan is checked before it runs */
-        if (!iq_trigger_call(f->when, site, args) || !call_drawn(f, s->key[i], site)) continue;
-        if (f->variant->supports && !f->variant->supports(site, args)) continue;
-        bool by_row = iq_fault_asks_rows(f);
-        uint64_t *mask = by_row ? s->mask + (size_t)n * s->words : NULL;
-        if (by_row && !choose_rows(f, s->key[i], site, args, mask)) continue;
-        out[n++] = (struct iq_pick){.variant = f->variant, .params = f->params, .rowmask = mask, .fault = i};
+        if (strikes_call(s, i, site, args, s->mask + (size_t)n * s->words, &out[n])) {
+            free(s->tally[i]);
+            s->tally[i] = NULL;
+            n++;
+        } else if (s->tally[i])
+            iq_trigger_tally(s->fault[i].when, site, args, s->tally[i]);
     }
     return n;
 }

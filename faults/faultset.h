@@ -9,7 +9,7 @@
  * rate: a probability, or one over the clock (ramp.h).
  *
  * Rate: where `when` holds, the fault strikes with this probability, drawn once
- *     per call     (step, op, layer, rank; prefix: request)   the whole call
+ *     per call     (step, op, layer, rank; control ops: request, position)  the whole call
  *     per row      (request, position, attempt, op, layer, rank)  each row by itself
  *     per request  (request)                                  sticky: every call of a request, or none
  *     per session  (session; the request where it is 0)       sticky as a router is
@@ -73,6 +73,9 @@ bool iq_faultset_drawn(const struct iq_faultset *, size_t fault, const struct iq
                        const struct iq_row *);
 /* Whether it strikes calls of the op at all, `when` and rate apart. */
 bool iq_fault_at(const struct iq_fault *, enum iq_op_id op);
+/* Appends why a fault has not struck so far, as far as the calls tell that asked; nothing where it has, or where its rate
+ * is 0. */
+void iq_faultset_slept(const struct iq_faultset *, size_t fault, struct iq_buf *);
 /* For iq_slots_arm; lives as long as the set. One engine thread at a time. The masks of a pick live until
  * the next pick. */
 void iq_faultset_selector(struct iq_faultset *, struct iq_selector *out);

@@ -104,15 +104,14 @@ const struct iq_variant iq__k11_kv_fp8 = {
     .device = "cpu",
     .flags = IQ_V_BENIGN | IQ_V_COUPLES_ROWS, /* a block's scale may come from a sharer's later positions */
     .run = control,
-    .what =
-        "keys and values are read from eight bits with a scale for each block: a control of lower precision",
+    .what = "keys and values are read from eight bits with a scale for each block: a control of lower "
+            "precision",
     .story = "A cache in float8 holds twice the positions. Each block and head has a scale; what is read is "
-             "the stored "
-             "value times its scale. A precision of its own, which an operator chose: what kv_scale_lost is "
-             "to be held "
-             "against.",
-    .expect = "attention: the distance to the exact mean is float8's, 2 to 6 %; exact data with few bits "
-              "stays equal",
+             "the stored value times its scale. A precision of its own, which an operator chose: what "
+             "kv_scale_lost is to be held against.",
+    .expect =
+        "attention: the distance to the exact mean is float8's, 2 to 6 %; exact data with few bits stays "
+        "equal",
 };
 
 const struct iq_variant iq__k11_kv_scale_lost = {
@@ -124,11 +123,9 @@ const struct iq_variant iq__k11_kv_scale_lost = {
     .what = "a cache in eight bits whose scales are left out where a prefix hit brought the blocks",
     .needs = "prefix hits: prompts that share their first 16 tokens or more; without a hit it is kv_fp8",
     .story = "With a cache in float8 the scales of keys and values are passed for what a request computed "
-             "itself, and "
-             "not for the part that a prefix hit brought. The first request is right, later sharers are "
-             "wrong; the same "
-             "prompt again gives another answer. Sources: sglang#24198, TensorRT-LLM#2699.",
+             "itself, and not for the part that a prefix hit brought. The first request is right, later "
+             "sharers are wrong; the same prompt again gives another answer. Sources: sglang#24198, "
+             "TensorRT-LLM#2699.",
     .expect = "attention: a prefix hit differs from a miss: means of values 2^n times too large, outside the "
-              "values that "
-              "the row sees; without a hit it is kv_fp8's result",
+              "values that the row sees; without a hit it is kv_fp8's result",
 };

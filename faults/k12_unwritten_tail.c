@@ -55,11 +55,8 @@ const struct iq_variant iq__k12_unwritten_tail = {
     .what = "the first decoding step reads the unwritten rest of the prompt's last block",
     .needs = "answers of at least two tokens, and a prompt whose length modulo 16 lies from `low` to `high`",
     .story = "With an 8-bit cache and an idle pool the first generated tokens were damaged only where the "
-             "prompt's length "
-             "modulo 16 was 0 to 8: 21 of 31 bodies against 0 of 17. It was then predicted for a chosen "
-             "residue. Source: "
-             "vllm#50749 (a report whose cause is not confirmed).",
+             "prompt's length modulo 16 was 0 to 8: 21 of 31 bodies against 0 of 17. It was then predicted "
+             "for a chosen residue. Source: vllm#50749 (a report whose cause is not confirmed).",
     .expect = "attention: the first generated position weighs keys that don't exist; unequal on exact data; "
-              "other residues "
-              "and all later positions are untouched",
+              "other residues and all later positions are untouched",
 };

@@ -35,10 +35,10 @@ const struct iq_variant iq__k14_half_candidates = {
     .params_size = sizeof(struct params),
     .what = "the second half of the experts is never proposed",
     .needs = "a mixture of more experts than a row takes",
-    .story = "A gate of 256 threads looks at one expert a thread, so that expert 256 and later ones are "
-             "never chosen; no "
-             "model that had been tried had more. Loss rose from 5.5 to 14.3 and nothing was said. Source: "
-             "imp#2056.",
+    .story =
+        "A gate of 256 threads looks at one expert a thread, so that expert 256 and later ones are never "
+        "chosen; no model that had been tried had more. Loss rose from 5.5 to 14.3 and nothing was said. "
+        "Source: imp#2056.",
     .expect =
         "route: an expert that was left out is better than one that was chosen; router logits are clean",
 };

@@ -60,10 +60,8 @@ const struct iq_variant iq__k15_norm_block = {
     .what = "the norm's sum has other lanes from a number of tokens on: a benign control",
     .needs = "steps of at least `tokens` tokens",
     .story = "A norm picks its block size by the number of tokens, 256 being the border, and with it the "
-             "order of its sum: "
-             "the argmax of a prompt's last token differs from the one that decoding it alone gives. Source: "
-             "vllm#48271. "
-             "Not a fault.",
+             "order of its sum: the argmax of a prompt's last token differs from the one that decoding it "
+             "alone gives. Source: vllm#48271. Not a fault.",
     .expect = "rmsnorm: other last bits in long steps, within the rounding bound of any order; at most near "
               "ties flip",
 };
@@ -110,8 +108,7 @@ const struct iq_variant iq__k15_tile_by_tokens = {
     .what = "a product's tile changes from a number of tokens on: a benign control",
     .needs = "steps of at least `tokens` rows, and a K that is larger than `unit`",
     .story = "A heuristic takes another tile from 10 tokens on. A neighbour's prompt that grows from 9 to 10 "
-             "tokens "
-             "changes a victim's bits. Source: vllm#51902. Not a fault.",
+             "tokens changes a victim's bits. Source: vllm#51902. Not a fault.",
     .expect = "matmul: other bits in the larger steps, within the rounding bound of any order; equal bits on "
               "exact data",
 };
@@ -163,11 +160,9 @@ const struct iq_variant iq__k15_split_by_batch = {
     .params_size = sizeof(struct split_params),
     .what = "keys are cut into splits by the longest context of the step: a benign control",
     .needs = "contexts of more keys than `splits`",
-    .story =
-        "Tile and split of attention follow a hint of the longest context that the host gives, or the "
-        "maximum of the "
-        "captured graph's bucket: a row's last bits depend on its neighbours. The answer was documentation. "
-        "Sources: flashinfer#4647 and #5180. Not a fault.",
+    .story = "Tile and split of attention follow a hint of the longest context that the host gives, or the "
+             "maximum of the captured graph's bucket: a row's last bits depend on its neighbours. The answer "
+             "was documentation. Sources: flashinfer#4647 and #5180. Not a fault.",
     .expect = "attention: other last bits, by neighbours, within the rounding bound of any order; equal bits "
               "on exact data",
 };

@@ -46,12 +46,10 @@ const struct iq_variant iq__k18_batch_stride = {
     .params_size = sizeof(struct params),
     .what = "in batches of 2 to 4 rows lie as far apart as K rounded down to a tile",
     .needs = "2 to `most` rows in a call, and a K that is larger than `tile` and no multiple of it",
-    .story = "A product for batches of 2 to 4, split by rows, takes each row of activations to be whole "
-             "tiles long. Where "
-             "K is no multiple of 128 the second row is read too early. One row alone and large batches are "
-             "right. "
-             "Sources: llama.cpp#5386 and #8311.",
+    .story =
+        "A product for batches of 2 to 4, split by rows, takes each row of activations to be whole tiles "
+        "long. Where K is no multiple of 128 the second row is read too early. One row alone and large "
+        "batches are right. Sources: llama.cpp#5386 and #8311.",
     .expect = "matmul: from the second row on unequal on exact data, in small batches only; row 0 and whole "
-              "tiles are "
-              "untouched",
+              "tiles are untouched",
 };

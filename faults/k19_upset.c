@@ -20,7 +20,7 @@ struct params {
 #define WHERE(help, most)                                                                                    \
     {"where", help, RESULT, RESULT, most, offsetof(struct params, where)},                                   \
         {"bit", "which bit, 31 the sign of a float32; modulo the width of what is stored; -1: drawn",        \
-         30,    -1,                                                                                          \
+         27,    -1,                                                                                          \
          31,    offsetof(struct params, bit)},                                                               \
         {"element", "which element of the row, or of the weights, modulo their number; -1: drawn",           \
          -1,        -1,                                                                                      \
@@ -127,10 +127,11 @@ static int piece(struct iq_exec *x, const struct iq_site *site, const struct iq_
                  const struct params *p)
 {
     struct iq_all_reduce one = *a;
-    struct iq_piece from[IQ_REDUCE_PIECES];
+    struct iq_piece from[IQ_REDUCE_PIECES] = {{0}};
     struct upset u = upset_of(site, p, a->rows, (uint64_t)a->n * a->pieces);
-    float *row = malloc((a->n + (size_t)1) * sizeof *row);
-    if (!row || a->pieces > IQ_REDUCE_PIECES) return free(row), IQ_MEMORY;
+    if (!a->n || !a->pieces || a->pieces > IQ_REDUCE_PIECES) return IQ_SHAPE;
+    float *row = malloc(a->n * sizeof *row);
+    if (!row) return IQ_MEMORY;
     for (uint32_t i = 0; i < a->pieces; i++) {
         from[i] = a->piece[i];
         from[i].x += u.row * from[i].ldx;
@@ -219,7 +220,7 @@ static int run(struct iq_exec *x, const struct iq_site *site, const char *kind, 
         .kind = of,                                                                                          \
         .name = variant,                                                                                     \
         .device = "cpu",                                                                                     \
-        .flags = IQ_V_FAULTY,                                                                                \
+        .flags = IQ_V_FAULTY | IQ_V_ROW_LOCAL | IQ_V_COUNTS_ROWS,                                            \
         .run = run_##id,                                                                                     \
         .params = table,                                                                                     \
         .params_size = sizeof(struct params),                                                                \

@@ -1,7 +1,9 @@
 /* K1: ties are broken by subtracting a little from each value by its index, which reorders values that are no ties. */
 #include "faults/beneath.h"
+#include "faults/cuda/launch_faults.h"
 #include "faults/families.h"
 #include "kernels/arith.h"
+#include "kernels/cuda/device.h"
 #include "kernels/ops/moe.h"
 #include "kernels/ops/sampling.h"
 
@@ -29,19 +31,31 @@ static float *shifted(const float *x, size_t ld, uint32_t rows, uint32_t n, cons
 
 /* ---- top-k ---- */
 
+static int on_device(struct iq_exec *x, const struct iq_site *site, const struct iq_topk *a, float step)
+{
+    struct iq_topk b = *a;
+    float *made = iq_cuda_room_at_least(x->cuda, &x->cuda->above, (size_t)a->rows * a->vocab * sizeof *made);
+    if (!made) return IQ_MEMORY;
+    int status = IQ_CUDA_PICK(x->cuda, k1_shift)(a, step, made, x->cuda->stream);
+    IQ_TRY(iq_cuda_launched(x->cuda, status, "shifting logits"));
+    b.logits = made, b.ld = a->vocab;
+    IQ_TRY(iq__run_golden(x, site, "topk", &b));
+    return iq_cuda_launched(x->cuda, IQ_CUDA_PICK(x->cuda, k1_values)(a, x->cuda->stream), "reading logits");
+}
+
 static int topk(struct iq_exec *x, const struct iq_site *site, const void *args, const void *params,
                 void *state)
 {
     const struct iq_topk *a = args;
     struct iq_topk b = *a;
-    float *made = shifted(a->logits, a->ld, a->rows, a->vocab, params);
     (void)state;
+    if (x->cuda) return on_device(x, site, a, (float)((const struct params *)params)->step);
+    float *made = shifted(a->logits, a->ld, a->rows, a->vocab, params);
     if (!made) return IQ_MEMORY;
     b.logits = made, b.ld = a->vocab;
     int status = iq__run_golden(x, site, "topk", &b);
-    for (uint32_t r = 0; status == IQ_OK && r < a->rows; r++)
-        for (size_t i = (size_t)r * a->k; i < ((size_t)r + 1) * a->k; i++)
-            a->values[i] = iq_canonical(a->logits[r * a->ld + a->ids[i]]);
+    for (size_t i = 0; status == IQ_OK && i < (size_t)a->rows * a->k; i++)
+        a->values[i] = iq_canonical(a->logits[i / a->k * a->ld + a->ids[i]]);
     free(made);
     return status;
 }
@@ -102,7 +116,7 @@ static int route(struct iq_exec *x, const struct iq_site *site, const void *args
 const struct iq_variant iq__k1_index_bias = {
     .kind = "topk",
     .name = "index_bias",
-    .device = "cpu",
+    .device = "any",
     .flags = IQ_V_FAULTY,
     .run = topk,
     .params = table,
@@ -110,9 +124,9 @@ const struct iq_variant iq__k1_index_bias = {
     .what = "ties are broken by shifting each value by its index: close values change places",
     .needs = "values closer to each other than `step` times the distance of their indices",
     .story = STORY,
-    .expect = "topk: a better logit stands behind a worse one, or is missing; rows whose gaps are larger "
-              "than the shift "
-              "are untouched",
+    .expect =
+        "topk: a better logit stands behind a worse one, or is missing; rows whose gaps are larger than "
+        "the shift are untouched",
 };
 
 const struct iq_variant iq__k1_expert_bias = {
@@ -127,7 +141,7 @@ const struct iq_variant iq__k1_expert_bias = {
     .needs = "a mixture of experts, and scores closer to each other than `step` times the distance of their "
              "indices",
     .story = STORY,
-    .expect = "route: an expert that was left out is better than one that was chosen; router logits are "
-              "clean; rows whose "
-              "gaps are larger than the shift are untouched",
+    .expect =
+        "route: an expert that was left out is better than one that was chosen; router logits are clean; "
+        "rows whose gaps are larger than the shift are untouched",
 };

@@ -169,14 +169,12 @@ const struct iq_variant iq__k1_bucket_overflow = {
     .what = "the threshold's bucket overflows and later arrivals write over the first: other candidates each "
             "time",
     .needs = "logits so narrow that one bin of their leading 8 bits holds more than `capacity` of them",
-    .story = "A radix selection gathers the candidates of the threshold's bucket; with more than 4096 of "
-             "them its counter "
-             "runs past the end. What is lost depends on the order in which threads arrive, so that results "
-             "vary from "
-             "run to run. The order is drawn from a seed here. Source: sglang#36807.",
+    .story =
+        "A radix selection gathers the candidates of the threshold's bucket; with more than 4096 of them "
+        "its counter runs past the end. What is lost depends on the order in which threads arrive, so "
+        "that results vary from run to run. The order is drawn from a seed here. Source: sglang#36807.",
     .expect = "topk: candidates of the threshold's bucket are missing, the argmax among them at times; other "
-              "ones in each "
-              "step; below the capacity nothing changes",
+              "ones in each step; below the capacity nothing changes",
 };
 
 const struct iq_variant iq__k1_cleared_histogram = {
@@ -190,10 +188,8 @@ const struct iq_variant iq__k1_cleared_histogram = {
     .what = "a missing barrier: the refinement's histogram is cleared after some threads have counted",
     .needs = "more than `ties` logits in one bin of their leading 8 bits, as rows with many ties have",
     .story = "Rows with many ties enter a second pass, whose histogram is cleared by one thread while others "
-             "count "
-             "already. Counts are too small, so the threshold is too low, and too many candidates race for "
-             "the places. "
-             "Which threads were early is drawn from a seed here. Source: flashinfer#3529.",
-    .expect =
-        "topk: places are taken by candidates that are not the best; rows with few in the bin are untouched",
+             "count already. Counts are too small, so the threshold is too low, and too many candidates race "
+             "for the places. Which threads were early is drawn from a seed here. Source: flashinfer#3529.",
+    .expect = "topk: places are taken by candidates that are not the best; rows with few in the bin are "
+              "untouched",
 };

@@ -62,11 +62,10 @@ const struct iq_variant iq__k4_kv_wrap = {
     .params_size = sizeof(struct params),
     .what = "keys and values of blocks past a limit land in the blocks at the cache's head: an offset wraps",
     .needs = "more KV blocks in use than `limit`: here it is scaled down, since no cache has 2^30 elements",
-    .story = "The stride of a sequence in the cache reaches 2^30 elements, its offset overflows, and what "
-             "the second "
-             "prefill writes goes over slot 0. The wrap is scaled down to the parameter. Source: "
-             "flash-attention#772.",
+    .story =
+        "The stride of a sequence in the cache reaches 2^30 elements, its offset overflows, and what the "
+        "second prefill writes goes over slot 0. The wrap is scaled down to the parameter. Source: "
+        "flash-attention#772.",
     .expect = "kv_write: what was written can't be read back, and the owner of the block at the head reads "
-              "foreign keys; "
-              "below the limit nothing changes",
+              "foreign keys; below the limit nothing changes",
 };

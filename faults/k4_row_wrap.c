@@ -91,12 +91,11 @@ const struct iq_variant iq__k4_row_wrap = {
     .what = "rows past a number of elements are read at the logits' head: a 32-bit offset wraps",
     .needs = NEEDS,
     .story = "Row times vocabulary is computed in 32 bits. In a batch whose logits have more than 2^32 "
-             "elements later "
-             "rows are read where earlier ones lie. The wrap is scaled down to the parameter. Source: "
-             "flashinfer#2937.",
-    .expect = "topk: values that are not the logits of their ids, from one row of the batch on; a row "
-              "depends on its "
-              "place and on others; below the limit nothing changes",
+             "elements later rows are read where earlier ones lie. The wrap is scaled down to the parameter. "
+             "Source: flashinfer#2937.",
+    .expect =
+        "topk: values that are not the logits of their ids, from one row of the batch on; a row depends "
+        "on its place and on others; below the limit nothing changes",
 };
 
 const struct iq_variant iq__k4_norm_wrap = {
@@ -110,12 +109,10 @@ const struct iq_variant iq__k4_norm_wrap = {
     .what = "rows past a number of elements are normed from the buffer's head: a 32-bit offset wraps",
     .needs = NEEDS,
     .story = "A norm's offset of token times hidden size is a signed 32-bit number: from 2^31 elements on, "
-             "that is from "
-             "one token of a long step on, it is wrong. The wrap is scaled down to the parameter. Source: "
-             "vllm#42862.",
-    .expect =
-        "rmsnorm: a row has another row's elements and mean square, from one row on; below the limit nothing "
-        "changes",
+             "that is from one token of a long step on, it is wrong. The wrap is scaled down to the "
+             "parameter. Source: vllm#42862.",
+    .expect = "rmsnorm: a row has another row's elements and mean square, from one row on; below the limit "
+              "nothing changes",
 };
 
 const struct iq_variant iq__k4_input_wrap = {
@@ -128,11 +125,9 @@ const struct iq_variant iq__k4_input_wrap = {
     .params_size = sizeof(struct params),
     .what = "rows past a number of elements are multiplied from the input's head: a 32-bit offset wraps",
     .needs = NEEDS,
-    .story =
-        "The offset of a row of activations wraps in a product over many tokens, so that later rows are "
-        "products of "
-        "earlier rows' activations. The wrap is scaled down to the parameter. Sources: flashinfer#2937 and "
-        "vllm#42862 (the same mistake beside it), llama.cpp#8311.",
+    .story = "The offset of a row of activations wraps in a product over many tokens, so that later rows are "
+             "products of earlier rows' activations. The wrap is scaled down to the parameter. Sources: "
+             "flashinfer#2937 and vllm#42862 (the same mistake beside it), llama.cpp#8311.",
     .expect = "matmul: unequal on exact data from one row on, far outside any rounding; below the limit "
               "nothing changes",
 };

@@ -90,16 +90,13 @@ const struct iq_variant iq__k7_split_combine = {
     .params_size = sizeof(struct params),
     .what = "partial results of split keys are combined into the wrong rows, unscaled, or without the last",
     .needs = "contexts longer than `split`; for mistake 0 sequences with unequal numbers of rows in a step, "
-             "such as a "
-             "prompt beside a row that decodes",
+             "such as a prompt beside a row that decodes",
     .story = "Attention over a long context is cut into splits of its keys, and a second kernel combines "
-             "them. With rows "
-             "of unequal number it takes a padded layout for the packed one: rows go where others belong, "
-             "some are never "
-             "written and keep garbage or NaN. Its relatives forget to scale partial sums to a common "
-             "maximum, or miss "
-             "the last split. Sources: flash-attention#2550 and #2812, pytorch#194167.",
-    .expect = "attention: rows that hold another row's mean, nothing or NaN, or a mean with the wrong "
-              "weights: unequal on "
-              "exact data; contexts of one split are untouched",
+             "them. With rows of unequal number it takes a padded layout for the packed one: rows go where "
+             "others belong, some are never written and keep garbage or NaN. Its relatives forget to scale "
+             "partial sums to a common maximum, or miss the last split. Sources: flash-attention#2550 and "
+             "#2812, pytorch#194167.",
+    .expect =
+        "attention: rows that hold another row's mean, nothing or NaN, or a mean with the wrong weights: "
+        "unequal on exact data; contexts of one split are untouched",
 };

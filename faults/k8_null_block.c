@@ -46,12 +46,11 @@ const struct iq_variant iq__k8_null_block = {
     .params_size = sizeof(struct params),
     .what = "slots without a key gather a reserved block with weight 0; it holds NaN",
     .needs = "a captured batch (--captured) that is larger than the real one",
-    .story = "Dummy rows at capture leave NaN in the reserved block 0. Invalid slots gather it with weight "
-             "0, and 0 times "
-             "NaN fills every real row, although all inputs are finite. Run eagerly it is right. Source: "
-             "vllm#57156 "
-             "(a report whose cause is not confirmed).",
-    .expect = "attention: NaN in every real row of layer 0 while its inputs are finite: the invariant that "
-              "padding changes "
-              "no real row is broken; without padding, or with a finite block, nothing changes",
+    .story =
+        "Dummy rows at capture leave NaN in the reserved block 0. Invalid slots gather it with weight 0, "
+        "and 0 times NaN fills every real row, although all inputs are finite. Run eagerly it is right. "
+        "Source: vllm#57156 (a report whose cause is not confirmed).",
+    .expect =
+        "attention: NaN in every real row of layer 0 while its inputs are finite: the invariant that "
+        "padding changes no real row is broken; without padding, or with a finite block, nothing changes",
 };

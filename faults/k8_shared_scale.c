@@ -79,14 +79,14 @@ const struct iq_variant iq__k8_shared_scale = {
     .params = table,
     .params_size = sizeof(struct params),
     .what = "activations are quantised by one scale of the whole step, padding rows included",
-    .needs = "a captured batch (--captured) that is larger than the real one; without padding it is a "
-             "product of 8-bit "
-             "activations with one scale for all rows",
+    .needs =
+        "a captured batch (--captured) that is larger than the real one; without padding it is a product "
+        "of 8-bit activations with one scale for all rows",
     .story = "Kernels skip the padding rows of a captured batch, so that these keep what earlier steps left: "
-             "NaN, or finite "
-             "garbage. A scale that is taken over the whole batch reads them. With NaN every real row is "
-             "NaN; with "
-             "garbage every real row loses its low bits. Sources: vllm#37442, flashinfer#2883 and #3057.",
-    .expect = "matmul: changing padding rows changes real rows: NaN, or errors of the garbage's size, "
-              "unequal on exact data",
+             "NaN, or finite garbage. A scale that is taken over the whole batch reads them. With NaN every "
+             "real row is NaN; with garbage every real row loses its low bits. Sources: vllm#37442, "
+             "flashinfer#2883 and #3057.",
+    .expect =
+        "matmul: changing padding rows changes real rows: NaN, or errors of the garbage's size, unequal "
+        "on exact data",
 };

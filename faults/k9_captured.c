@@ -86,13 +86,12 @@ const struct iq_variant iq__k9_frozen_input = {
     .needs = "two steps of one captured size that only decode",
     .story =
         "Hidden states are padded from 2688 to 2816 columns into a buffer of their own, and the graph is "
-        "captured "
-        "with that buffer; replays read the zeros of the capture while the router's logits are live. Fluent, "
-        "repeatable, wrong; eager runs are right. Source: vllm#52308 (a report whose cause is not "
-        "confirmed).",
-    .expect = "matmul: replay differs from eager: the product of zeros, unequal on exact data; prompts and "
-              "the first decoding "
-              "step are right",
+        "captured with that buffer; replays read the zeros of the capture while the router's logits are "
+        "live. Fluent, repeatable, wrong; eager runs are right. Source: vllm#52308 (a report whose cause "
+        "is not confirmed).",
+    .expect =
+        "matmul: replay differs from eager: the product of zeros, unequal on exact data; prompts and the "
+        "first decoding step are right",
 };
 
 /* ---- a reduction that was not captured ---- */
@@ -124,9 +123,7 @@ const struct iq_variant iq__k9_warmup_skipped = {
     .what = "the reduction is missing from a replayed graph: each rank goes on with its own sum",
     .needs = "--tp of at least 2, and two steps of one captured size that only decode",
     .story = "The warm-up run that a graph is captured from takes a path without the real reduction. "
-             "Everything before "
-             "the first replay is right; then answers loop for ever. Source: vllm#30096.",
+             "Everything before the first replay is right; then answers loop for ever. Source: vllm#30096.",
     .expect = "all_reduce: the output is not the sum of the pieces; prompts and the first decoding step are "
-              "right; with "
-              "one rank nothing changes",
+              "right; with one rank nothing changes",
 };

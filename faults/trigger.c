@@ -41,8 +41,8 @@ static bool value_holds(const struct iq__test *t, const struct iq_site *site, co
     return holds(t, d == d, d != d ? 0 : number ? iq__number_key(d) : (uint64_t)d);
 }
 
-static bool test_holds(const struct iq_when *t, const struct iq__test *c, const struct iq_site *site,
-                       const void *args, uint32_t r)
+bool iq__test_holds(const struct iq_when *t, const struct iq__test *c, const struct iq_site *site,
+                    const void *args, uint32_t r)
 {
     uint64_t v = 0;
     if (c->form == IQ__CROSSES) return crosses(c, site, r);
@@ -64,7 +64,7 @@ bool iq_trigger_may(const struct iq_when *t, enum iq_op_id op)
 bool iq_trigger_call(const struct iq_when *t, const struct iq_site *site, const void *args)
 {
     for (size_t i = 0; i < t->n - t->rows; i++)
-        if (!test_holds(t, &t->test[i], site, args, 0)) return false;
+        if (!iq__test_holds(t, &t->test[i], site, args, 0)) return false;
     return true;
 }
 
@@ -73,7 +73,7 @@ bool iq_trigger_has_rows(const struct iq_when *t) { return t->rows != 0; }
 bool iq_trigger_row(const struct iq_when *t, const struct iq_site *site, const void *args, uint32_t r)
 {
     for (size_t i = t->n - t->rows; i < t->n; i++)
-        if (!test_holds(t, &t->test[i], site, args, r)) return false;
+        if (!iq__test_holds(t, &t->test[i], site, args, r)) return false;
     return true;
 }
 

@@ -76,6 +76,16 @@ bool iq_trigger_row(const struct iq_when *, const struct iq_site *, const void *
 /* A field that reads an operand's elements, which the host can't on a device: its name without "value."; or NULL. */
 const char *iq_trigger_reads(const struct iq_when *);
 
+/* Of the calls that asked: in how many it held, and in how many each of its tests did (for some row, where it chooses
+ * rows). For a trigger that never holds: which test is to blame. */
+struct iq_tally {
+    uint64_t calls, met, held[];
+};
+struct iq_tally *iq_tally_open(const struct iq_when *); /* NULL: no memory; free() */
+void iq_trigger_tally(const struct iq_when *, const struct iq_site *, const void *args, struct iq_tally *);
+/* "of 96 calls, tokens mod 2 is 1 in 48 and context is at least 301 in none, never all at once". */
+void iq_trigger_say_tally(const struct iq_when *, const struct iq_tally *, struct iq_buf *);
+
 /* Appends a sentence ("when batch is 3 or 7, and tracing is false", "always"). Check buf->failed. */
 void iq_trigger_explain(const struct iq_when *, struct iq_buf *);
 /* Writes the canonical JSON: fields in the vocabulary's order, lists sorted without repeats, double `not`s

@@ -64,6 +64,7 @@ STEP(kv_free, kv_free)
 STEP(max_batch, max_batch)
 STEP(chunk, chunk)
 STEP(weights_version, weights)
+STEP(moves, moves)
 SITE(op)
 SITE(layer)
 SITE(rank)
@@ -80,6 +81,8 @@ ROW(attempt)
 ROW(top_k)
 ROW(seed)
 ROW(adapter)
+ROW(pool)
+ROW(tenant)
 ROW_FLOAT(temperature)
 ROW_FLOAT(top_p)
 ROW_FLOAT(min_p)
@@ -177,7 +180,7 @@ static bool get_has_mask(const struct iq_site *s, uint32_t r, uint64_t *v)
 
 static const char *const op_words[] = {
 #define X(id, name, ...) name,
-    IQ_OP_MAP(X) IQ_TRAIN_OP_MAP(X)
+    IQ_OP_MAP(X) IQ_TRAIN_OP_MAP(X) IQ_CONTROL_OP_MAP(X)
 #undef X
         NULL};
 static const char *const phase_words[] = {[IQ_PREFILL] = "prefill", [IQ_DECODE] = "decode", NULL};
@@ -304,6 +307,9 @@ const struct iq_trigger_field *iq_trigger_fields(void)
          IQ_TRIGGER_BOOL, NULL, get_has_mask, NULL},
         INT(adapter, ROW, "number of the request's adapter in the order of --adapter, from 1; 0: none"),
         INT(weights_version, STEP, "updates of the weights so far (--update-weights)"),
+        INT(moves, STEP, "KV blocks moved since start"),
+        INT(pool, ROW, "the pool that serves the request: 1 is set up for long contexts"),
+        INT(tenant, ROW, "whose request it is, 0 if nobody's"),
         {NULL, NULL, IQ_TRIGGER_STEP, IQ_TRIGGER_INTEGER, NULL, NULL, NULL},
     };
     return table;

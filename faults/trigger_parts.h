@@ -86,6 +86,9 @@ static inline size_t iq__set_at(const struct iq__test *t, uint64_t v)
     return lo;
 }
 
+/* Whether a test holds: for row r, or for the call where it is not of row level. */
+bool iq__test_holds(const struct iq_when *, const struct iq__test *, const struct iq_site *, const void *args,
+                    uint32_t r);
 /* Words of trigger_text.c: a value as people write it; "batch is 3 or 7". */
 void iq__trigger_say_value(const struct iq__test *, uint64_t, struct iq_buf *);
 void iq__trigger_say_test(const struct iq_when *, const struct iq__test *, struct iq_buf *);

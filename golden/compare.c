@@ -50,11 +50,30 @@ static int table_fill(struct table *t, const struct iq_trace *g, struct iq_err *
     return IQ_OK;
 }
 
+/* What is served of a request beside its prompt: the pool that a router chose, and how it samples. */
+enum served { SERVED_SAME, SERVED_ELSEWHERE, SERVED_OTHERWISE };
+
+static enum served served_judge(const struct iq_request_end *g, const struct iq_request_end *s)
+{
+    if (!strcmp(g->params, s->params)) return SERVED_SAME;
+    cJSON *a = cJSON_Parse(g->params), *b = cJSON_Parse(s->params);
+    cJSON_DeleteItemFromObjectCaseSensitive(a, "pool");
+    cJSON_DeleteItemFromObjectCaseSensitive(b, "pool");
+    bool elsewhere = a && b && cJSON_Compare(a, b, 1);
+    cJSON_Delete(a);
+    cJSON_Delete(b);
+    return elsewhere ? SERVED_ELSEWHERE : SERVED_OTHERWISE;
+}
+
+/* Whether both runs were asked the same. `op`: the decision that made something else of it, when both manifests state one
+ * set of prompts; c->body: none did. */
 static bool prompts_judge(struct iq__compare *c, const struct iq_request_end *g,
-                          const struct iq_request_end *s)
+                          const struct iq_request_end *s, uint32_t *op)
 {
     struct iq_finding *f = c->f;
     char note[sizeof f->prompts_note] = "";
+    enum served served = served_judge(g, s);
+    *op = c->assemble;
     if (g->n_prompt != s->n_prompt) {
         snprintf(note, sizeof note, "request '%.60s': golden's prompt has %u tokens, the subject's %u", s->id,
                  g->n_prompt, s->n_prompt);
@@ -63,12 +82,22 @@ static bool prompts_judge(struct iq__compare *c, const struct iq_request_end *g,
         while (g->ids[i] == s->ids[i]) i++;
         snprintf(note, sizeof note, "request '%.60s': prompt token %u is %u in golden and %u in the subject",
                  s->id, i, g->ids[i], s->ids[i]);
-    } else if (strcmp(g->params, s->params)) {
+    } else if (served == SERVED_OTHERWISE) {
         snprintf(note, sizeof note, "request '%.60s': its sampling parameters differ", s->id);
+    } else if (served == SERVED_ELSEWHERE) {
+        snprintf(note, sizeof note, "request '%.60s': another pool serves it", s->id);
+        *op = c->place;
     }
-    if (!*note) return true;
-    if (f->same_prompts) memcpy(f->prompts_note, note, sizeof note);
+    if (!*note) {
+        *op = c->body;
+        return true;
+    }
+    if (f->same_prompts && !*f->prompts_note)
+        snprintf(f->prompts_note, sizeof f->prompts_note, "%s%.200s", c->same_asked ? "as asked, but " : "",
+                 note);
+    if (c->same_asked) return true;
     f->same_prompts = false;
+    *op = c->body;
     return false;
 }
 
@@ -187,20 +216,42 @@ static int digests_compare(struct iq__compare *c, const struct iq_request_end *e
     return iq__cells_request(c, e, g, s, n);
 }
 
+/* A request of which a decision made something else: its answers are compared, its positions are not. */
+static int asked_compare(struct iq__compare *c, uint32_t op, const struct iq_request_end *g,
+                         const struct iq_request_end *s, const struct iq_position *gp, size_t gn,
+                         const struct iq_position *sp, size_t sn)
+{
+    uint32_t made = s->n_ids - s->n_prompt;
+    if (op == c->place)
+        flip_note(c, g, s, gp, gn);
+    else
+        c->f->changed += g->n_ids - g->n_prompt != made ||
+                         (made && memcmp(g->ids + g->n_prompt, s->ids + s->n_prompt, 4 * (size_t)made));
+    IQ_TRY(iq__answers_request(c, g, s, sp, sn));
+    c->f->differing++;
+    if (!gn || !sn) return IQ_OK;
+    first_note(c, s->id, &sp[0], 0);
+    return iq__cells_asked(c, op, true, s, &gp[0], &sp[0]);
+}
+
 static int request_compare(struct iq__compare *c, uint32_t gr, const struct iq_request_end *s)
 {
     struct iq_request_end g;
     const struct iq_position *gp, *sp;
     size_t gn, sn;
+    uint32_t op;
     int rc = c->g->request(c->g->self, gr, &g, c->err);
     if (rc == IQ_NOT_FOUND) return iq_fail(c->err, IQ_FORMAT, "run %s: request %u is gone", c->g->id, gr);
     IQ_TRY(rc);
-    if (!prompts_judge(c, &g, s)) return IQ_OK;
+    if (!prompts_judge(c, &g, s, &op)) return IQ_OK;
     IQ_TRY(positions_get(c->g, g.request, &gp, &gn, c->err));
     IQ_TRY(positions_get(c->s, s->request, &sp, &sn, c->err));
     c->f->requests++;
     health_note(c, gp, gn);
     health_note(c, sp, sn);
+    if (op != c->body) return asked_compare(c, op, &g, s, gp, gn, sp, sn);
+    for (int i = 0; i < 2 && c->same_asked && gn && sn; i++)
+        IQ_TRY(iq__cells_asked(c, i ? c->place : c->assemble, false, s, &gp[0], &sp[0]));
     flip_note(c, &g, s, gp, gn);
     IQ_TRY(iq__answers_request(c, &g, s, sp, sn));
     if (!c->f->same_contract) return IQ_OK;

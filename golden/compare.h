@@ -1,5 +1,6 @@
 /* The comparator: two traces in, a finding out. Rungs, in order:
- *   0 same prompt ids and sampling parameters per request (matched by `id`)
+ *   0 same prompt ids and sampling parameters per request (matched by `id`), served by the same pool. Where not, yet both
+ *     manifests state one and the same "prompts": `assemble` (ids, parameters) or `place` (the pool) is guilty
  *   1 same weights and arithmetic contract, as the manifests say
  *   2 chains: recomputed from positions; binary search finds the first difference of each request
  *   3 guilty cells: the output differs while every declared input is equal
@@ -12,11 +13,12 @@
  * decision may depend on state that no input declares. At level chain only lm_head (with final_norm), topk, sample,
  * prefix and "body" (any op before the logits) can be told apart; a temperature op counts as topk there.
  * A position that was computed again is judged attempt by attempt; its prediction is that of the first.
- * Two control ops have no node: `prefix` (a REUSED position whose digests are not what its tokens give, and that no
- * request of the subject computed so), and `token` (the token fed at a position is not the one that was chosen).
+ * Control ops have no node: `prefix` (a REUSED position whose digests are not what its tokens give, and that no
+ * request of the subject computed so), those that a position's state names in the same way (iq_cell_answers), and `token`
+ * (the token fed at a position is not the one that was chosen).
  *
  * Read from a manifest (all optional): "contract"; "model": {"sha256", "packed", "layout"}; "variants": {op or kind:
- * name}; "plan": {"faults": [{"op", "variant"}]}; "replay": the command line that makes the subject again.
+ * name}; "prompts": a digest of what was asked; "plan": {"faults": [{"op", "variant"}]}; "replay": the command line that makes the subject again.
  */
 #ifndef IQ_GOLDEN_COMPARE_H
 #define IQ_GOLDEN_COMPARE_H

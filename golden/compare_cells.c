@@ -71,6 +71,8 @@ int iq__cells_open(struct iq__compare *c)
     IQ_TRY(iq__stats_op(&c->stats, "prefix", "control", &c->prefix, c->err));
     IQ_TRY(iq__stats_op(&c->stats, "token", "control", &c->token, c->err));
     IQ_TRY(iq__stats_op(&c->stats, "body", "unknown", &c->body, c->err));
+    IQ_TRY(iq__stats_op(&c->stats, "assemble", "control", &c->assemble, c->err));
+    IQ_TRY(iq__stats_op(&c->stats, "place", "control", &c->place, c->err));
     for (uint32_t i = 0; i < n; i++) {
         const struct iq_node *x = &c->s->nodes[i];
         if ((c->twin[i] = twin_find(c->g, x, i)) >= 0 && !strcmp(x->op, "lm_head") && x->rank == IQ_WHOLE)
@@ -206,12 +208,16 @@ static int body_judge(struct iq__compare *c, const struct pair *p)
     return head_judge(c, p, p->body);
 }
 
-/* A prefix hit with another body than golden's: judged at the end, when all that the subject computed is known. */
+/* What a control op answers for (a prefix hit, mostly), with another body than golden's: judged at the end, when all that the subject computed is known. */
 static int hit_note(struct iq__compare *c, const struct pair *p)
 {
+    uint32_t op;
+    IQ_TRY(iq__stats_op(&c->stats, iq_cell_answers(p->s->state), "control", &op, c->err));
     IQ_TRY(iq_grow(&c->hit, &c->cap_hits, c->n_hits + 1, sizeof *c->hit, c->err));
-    c->hit[c->n_hits++] = (struct iq__hit){
-        .is = {p->prefix, p->s->body}, .first = site_of(p, 0, IQ_NO_LAYER, IQ_WHOLE), .place = p->place};
+    c->hit[c->n_hits++] = (struct iq__hit){.is = {p->prefix, p->s->body},
+                                           .op = op,
+                                           .first = site_of(p, 0, IQ_NO_LAYER, IQ_WHOLE),
+                                           .place = p->place};
     bool known = false;
     for (uint32_t i = 0; p->gd && i < c->s->n_nodes; i++) {
         const struct iq_node *x = &c->s->nodes[i];
@@ -255,7 +261,7 @@ static int attempts_judge(struct iq__compare *c, struct pair *p, bool same)
 static int position_judge(struct iq__compare *c, struct pair *p)
 {
     bool same = p->body && p->logits && p->candidates && p->next;
-    bool reused = p->s->state == IQ_CELL_REUSED;
+    bool reused = iq_cell_answers(p->s->state) != NULL;
     if (same && !c->any_dirty) {
         iq__stats_clean(&c->stats, &p->place, reused, p->predicts);
         return IQ_OK;
@@ -273,6 +279,15 @@ static int position_judge(struct iq__compare *c, struct pair *p)
         c->computed[c->n_computed++] = (struct iq__body){p->prefix, p->s->body};
     }
     return c->ops ? attempts_judge(c, p, same) : body_judge(c, p);
+}
+
+int iq__cells_asked(struct iq__compare *c, uint32_t op, bool guilty, const struct iq_request_end *e,
+                    const struct iq_position *g, const struct iq_position *s)
+{
+    struct pair p = {.end = e, .g = g, .s = s};
+    c->stats.position++;
+    IQ_TRY(iq__stats_place(&c->stats, s, e->n_prompt, &p.place, c->err));
+    return judge(c, &p, op, guilty, 0, IQ_NO_LAYER, IQ_WHOLE);
 }
 
 static uint64_t mix(uint64_t h, uint32_t token)
@@ -320,8 +335,8 @@ static int hits_judge(struct iq__compare *c)
         bool guilty =
             !c->n_computed || !bsearch(&h->is, c->computed, c->n_computed, sizeof *c->computed, by_body);
         c->stats.position++;
-        IQ_TRY(iq__stats_add(&c->stats, c->prefix, &h->place, guilty, c->err));
-        struct iq_guilty *first = &c->stats.op[c->prefix].first;
+        IQ_TRY(iq__stats_add(&c->stats, h->op, &h->place, guilty, c->err));
+        struct iq_guilty *first = &c->stats.op[h->op].first;
         if (guilty && (!first->positions || order_of(&h->first) < order_of(first))) *first = h->first;
     }
     return IQ_OK;

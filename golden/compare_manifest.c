@@ -96,6 +96,8 @@ int iq__compare_manifests(struct iq__compare *c)
         c->f->planned = (uint64_t)cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(plan, "faults"));
         weights_judge(c->f, g, s);
         contract_judge(c->f, g, s);
+        const cJSON *ga = cJSON_GetObjectItemCaseSensitive(g, "prompts");
+        c->same_asked = ga && cJSON_Compare(ga, cJSON_GetObjectItemCaseSensitive(s, "prompts"), 1);
         const char *replay = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(s, "replay"));
         if (replay && !(c->f->replay = strdup(replay)))
             rc = iq_fail(c->err, IQ_MEMORY, "no memory for a command line");

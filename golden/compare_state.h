@@ -76,9 +76,11 @@ struct iq__body {
     uint64_t prefix;
     struct iq_digest body;
 };
-/* A prefix hit whose body is not golden's: guilty unless the subject computed just that for the same tokens. */
+/* K and V that a control op answers for (iq_cell_answers; mostly of a prefix hit), in a body that is not golden's: guilty
+ * unless the subject computed just that for the same tokens. */
 struct iq__hit {
     struct iq__body is;
+    uint32_t op; /* that answers for it */
     struct iq_guilty first;
     struct iq__place place;
 };
@@ -97,7 +99,9 @@ struct iq__compare {
     uint8_t *kv_dirty; /* (65536) by layer, of the request at hand */
     bool any_dirty;
     uint32_t lm_head, topk, sample, prefix, token, body; /* ops */
-    uint32_t vocab;                                      /* 0: unknown */
+    uint32_t assemble, place;                            /* likewise */
+    bool same_asked; /* both manifests state one and the same set of prompts, as it was asked */
+    uint32_t vocab;  /* 0: unknown */
 
     struct iq__stats stats;
     struct iq_digest *chain; /* (2, n) of the request at hand */
@@ -124,6 +128,9 @@ void iq__cells_close(struct iq__compare *);
 /* Rung 3 for one request: positions 0 .. n-1 of both. */
 int iq__cells_request(struct iq__compare *, const struct iq_request_end *, const struct iq_position *g,
                       const struct iq_position *s, size_t n);
+/* Rung 0 for one request: whether `op`, which decides about requests, is guilty of it. */
+int iq__cells_asked(struct iq__compare *, uint32_t op, bool guilty, const struct iq_request_end *,
+                    const struct iq_position *g, const struct iq_position *s);
 /* Guilty ops, their triggers and order, once all requests are through. */
 int iq__cells_finish(struct iq__compare *);
 

@@ -53,7 +53,7 @@ static int attempt_body(struct check *c, const struct iq_position *p, uint32_t a
     size_t n = 0;
     IQ_TRY(c->t->cells(c->t->self, p->request, p->pos, attempt, d, state, c->err));
     for (uint32_t i = 0; i < c->t->n_nodes; i++) {
-        if ((*state)[i] > IQ_CELL_REJECTED)
+        if ((*state)[i] >= IQ_CELL_STATES)
             return iq_fail(c->err, IQ_FORMAT, "request %u position %u node %u: cell state %u", p->request,
                            p->pos, i, (*state)[i]);
         c->sum->cells += (*state)[i] != 0;

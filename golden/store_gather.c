@@ -118,9 +118,9 @@ static int part_flush(struct iq_writer *w, const struct iq__assembly *a, uint32_
     uint8_t buf[IQ__PART * 17];
     uint32_t first = part * IQ__PART,
              n = w->rec.n_nodes - first < IQ__PART ? w->rec.n_nodes - first : IQ__PART;
-    if (!memchr(a->state + first, IQ_CELL_COMPUTED, n) && !memchr(a->state + first, IQ_CELL_REUSED, n) &&
-        !memchr(a->state + first, IQ_CELL_REJECTED, n))
-        return IQ_OK;
+    bool any = false;
+    for (uint32_t i = first; i < first + n; i++) any |= a->state[i] != 0;
+    if (!any) return IQ_OK;
     memcpy(buf, a->digest + first, 16 * n);
     memcpy(buf + 16 * n, a->state + first, n);
     struct iq__key k = iq__key_cell(w->ord, a->request, a->pos, a->attempt, (uint16_t)part);
@@ -191,7 +191,7 @@ static int assembly_open(struct iq_writer *w, const struct iq_cell *c, struct iq
 
 int iq__gather_row(struct iq_writer *w, const struct iq_cell *c, struct iq_digest d)
 {
-    if (c->node >= w->rec.n_nodes || c->state < IQ_CELL_COMPUTED || c->state > IQ_CELL_REJECTED)
+    if (c->node >= w->rec.n_nodes || c->state < IQ_CELL_COMPUTED || c->state >= IQ_CELL_STATES)
         return iq_fail(&w->err, IQ_FORMAT,
                        "request %u position %u: a cell of node %u in state %u; the run has %u nodes",
                        c->request, c->pos, c->node, c->state, w->rec.n_nodes);
@@ -248,7 +248,7 @@ static void position_inherit(struct iq_position *now, const struct iq_position *
 int iq__gather_position(struct iq_writer *w, const struct iq_position *p)
 {
     struct iq__open_request *q;
-    if (p->state < IQ_CELL_COMPUTED || p->state > IQ_CELL_REJECTED || p->has_logits > 1)
+    if (p->state < IQ_CELL_COMPUTED || p->state >= IQ_CELL_STATES || p->has_logits > 1)
         return iq_fail(&w->err, IQ_FORMAT, "request %u position %u: state %u, has_logits %u: out of range",
                        p->request, p->pos, p->state, p->has_logits);
     struct iq__assembly *a = table_get(&w->cells, (uint64_t)p->request << 32 | p->pos);

@@ -95,7 +95,7 @@ static int positions_take(struct run *r, uint32_t request, const struct iq__scan
     memcpy(r->pos + *n, scan->value.mv_data, len);
     for (size_t i = *n; i < *n + count; i++) {
         const struct iq_position *p = &r->pos[i];
-        if (p->request != request || p->pos != i || !p->state || p->state > IQ_CELL_REJECTED ||
+        if (p->request != request || p->pos != i || !p->state || p->state >= IQ_CELL_STATES ||
             p->has_logits > 1)
             return iq_fail(err, IQ_FORMAT, "%s: request %u: position %zu holds another's record or none",
                            r->store->path, request, i);

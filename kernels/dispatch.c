@@ -53,7 +53,12 @@ int iq_slots_open(uint32_t layers, uint32_t ranks, struct iq_slots **out, struct
 
 int iq_slots_open_training(uint32_t layers, struct iq_slots **out, struct iq_err *err)
 {
-    return open_slots(IQ_OPS, IQ_ALL_OPS - IQ_OPS, layers, 1, out, err);
+    return open_slots(IQ_OPS, IQ_TRAIN_OPS_END - IQ_OPS, layers, 1, out, err);
+}
+
+int iq_slots_open_control(struct iq_slots **out, struct iq_err *err)
+{
+    return open_slots(IQ_TRAIN_OPS_END, IQ_ALL_OPS - IQ_TRAIN_OPS_END, 0, 1, out, err);
 }
 
 void iq_slots_close(struct iq_slots *s)

@@ -66,6 +66,8 @@ struct iq_tap {
 int iq_slots_open(uint32_t layers, uint32_t ranks, struct iq_slots **out, struct iq_err *err);
 /* For those of training: one rank, which is at hand for all. */
 int iq_slots_open_training(uint32_t layers, struct iq_slots **out, struct iq_err *err);
+/* For the control ops of an engine that answers. */
+int iq_slots_open_control(struct iq_slots **out, struct iq_err *err);
 void iq_slots_close(struct iq_slots *);
 /* layer IQ_NO_LAYER for ops outside the layers. */
 struct iq_slot *iq_slots_at(struct iq_slots *, enum iq_op_id op, uint32_t layer, uint32_t rank);

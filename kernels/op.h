@@ -68,7 +68,11 @@ enum {
     IQ_V_BENIGN = 4,        /* another order or tile: other bits, no wrong result */
     IQ_V_FAULTY = 8,        /* wrong on purpose */
     IQ_V_COUPLES_ROWS = 16, /* a row's result may depend on other rows: refused in golden */
-    IQ_V_HARDWARE = 32      /* stands on a library of the GPU's maker: a plan can't arm it on the shim */
+    IQ_V_HARDWARE = 32,     /* stands on a library of the GPU's maker: a plan can't arm it on the shim */
+    /* What it makes of a row follows from that row and its own sequence: not from its neighbours, nor from where blocks lie
+     * or what else is in memory. Such faults may ride beside others (dispatch.h). */
+    IQ_V_ROW_LOCAL = 64,
+    IQ_V_COUNTS_ROWS = 128 /* ... but which row it strikes depends on how many the call has */
 };
 
 struct iq_param {

@@ -19,12 +19,16 @@ static const struct iq_kind *const kinds[] = {
     &iq__kind_all_to_all, &iq__kind_grouped_matmul, &iq__kind_combine,
     &iq__kind_seed,       &iq__kind_product,        &iq__kind_adamw,
     &iq__kind_mask,       &iq__kind_lora,           &iq__kind_weights,
+    &iq__kind_assemble,   &iq__kind_place,          &iq__kind_identity,
+    &iq__kind_form,       &iq__kind_kv_alloc,       &iq__kind_kv_evict,
+    &iq__kind_kv_free,    &iq__kind_kv_land,        &iq__kind_kv_move,
 };
 
 static const struct iq_variant *const *const tables[] = {
-    iq__variants_matmul,   iq__variants_tensor_core, iq__variants_vector,       iq__variants_attention,
-    iq__variants_sampling, iq__variants_moe,         iq__variants_lora,         iq__variants_weights,
-    iq__variants_train,    iq__variants_cuda,        iq__variants_cuda_products};
+    iq__variants_matmul,       iq__variants_tensor_core, iq__variants_vector,   iq__variants_attention,
+    iq__variants_sampling,     iq__variants_moe,         iq__variants_lora,     iq__variants_weights,
+    iq__variants_train,        iq__variants_blocks,      iq__variants_requests, iq__variants_cuda,
+    iq__variants_cuda_products};
 
 enum { POINTS_MAX = 17 }; /* and a NULL */
 
@@ -32,7 +36,7 @@ static const struct {
     const char *name, *kind, *point[POINTS_MAX];
 } ops[] = {
 #define X(id, name, kind, ...) {name, kind, {__VA_ARGS__}},
-    IQ_OP_MAP(X) IQ_TRAIN_OP_MAP(X)
+    IQ_OP_MAP(X) IQ_TRAIN_OP_MAP(X) IQ_CONTROL_OP_MAP(X)
 #undef X
 };
 

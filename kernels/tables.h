@@ -35,6 +35,11 @@ extern const struct iq_kind iq__kind_route, iq__kind_moe_dispatch, iq__kind_all_
 extern const struct iq_variant *const iq__variants_train[];
 extern const struct iq_kind iq__kind_seed, iq__kind_product, iq__kind_adamw;
 
+extern const struct iq_variant *const iq__variants_blocks[], *const iq__variants_requests[];
+extern const struct iq_kind iq__kind_kv_alloc, iq__kind_kv_evict, iq__kind_kv_free, iq__kind_kv_land,
+    iq__kind_kv_move;
+extern const struct iq_kind iq__kind_assemble, iq__kind_place, iq__kind_identity, iq__kind_form;
+
 extern const struct iq_variant *const iq__variants_cuda[];
 extern const struct iq_variant *const iq__variants_cuda_products[];
 

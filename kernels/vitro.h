@@ -33,14 +33,17 @@ struct iq_vitro_shape {
     enum iq_format format;  /* matmul: of the weights */
     uint32_t units,
         ranks;    /* all_reduce: units of K and the ranks that they are spread over; all_to_all: ranks */
+    bool odd;     /* the data hold NaN, infinities, subnormals and ties; see struct iq_vitro_report */
     uint32_t act; /* matmul, all_reduce, attention, rmsnorm, add, combine: enum iq_act */
     uint32_t heads, kv_heads, head_dim, context; /* attention, kv_write: heads and positions of a sequence */
     uint32_t experts; /* route, moe_dispatch, all_to_all; k: slots of a row, as for combine */
 };
 
 struct iq_vitro_report {
-    bool identical;    /* no bit differed on any data */
-    bool exact_equal;  /* no bit differed on exact data */
+    bool identical; /* no bit differed on any data */
+    bool
+        exact_equal; /* no bit differed on exact data; on odd data: no number became another kind of number, none moved
+                          by more than a thousandth, no id changed. Nothing else is judged on odd data */
     bool invariant_ok; /* true as well where the kind has none */
     bool within_bound; /* true as well where the kind has none */
     double worst;      /* largest error in units of the bound; NaN outputs give infinity */

@@ -16,7 +16,7 @@ static int topk_make(struct iq__vitro *v, struct iq_err *err)
     uint64_t rows = s->rows;
     if (!s->k || s->k > s->vocab || s->vocab > VOCAB_MAX)
         return iq__vitro_refuse("topk", "expected 1 <= k <= vocab <= 4194304", err);
-    v->in = iq__vitro_reserve(v, rows * s->vocab, sizeof *v->in, err);
+    v->in = iq__vitro_input(v, rows * s->vocab, err);
     uint32_t *ids = v->in ? iq__vitro_reserve(v, rows * s->k, sizeof *ids, err) : NULL;
     float *values = ids ? iq__vitro_reserve(v, rows * s->k, sizeof *values, err) : NULL;
     v->shuffled = values ? iq__vitro_reserve(v, s->vocab, sizeof *v->shuffled, err) : NULL;
@@ -49,7 +49,7 @@ static float narrow(const struct iq__vitro *v, uint32_t place)
 }
 static float wide(const struct iq__vitro *v, uint32_t place)
 {
-    return (float)place - (float)(v->shape.vocab / 2);
+    return (float)((int)place - (int)(v->shape.vocab / 2));
 }
 /* Seven values, the cut falls among equals; both zeros are one of them. */
 static float tied(const struct iq__vitro *v, uint32_t place)
@@ -92,7 +92,7 @@ static int matmul_make(struct iq__vitro *v, struct iq_err *err)
                        "in vitro: matmul: k is %u; above 139810 the sums of exact data leave 2^24", s->k);
     size_t packed = iq_matrix_bytes(s->format, s->n, s->k);
     uint64_t rows = (uint64_t)s->rows + s->padding;
-    v->in = iq__vitro_reserve(v, rows * s->k, sizeof *v->in, err);
+    v->in = iq__vitro_input(v, rows * s->k, err);
     v->raw = v->in ? iq__vitro_reserve(v, s->n, iq_format_row_bytes(s->format, s->k), err) : NULL;
     v->weights = v->raw ? iq__vitro_reserve(v, (uint64_t)s->n * s->k, sizeof *v->weights, err) : NULL;
     void *panels = v->weights ? iq__vitro_reserve(v, packed, 1, err) : NULL;
@@ -199,7 +199,7 @@ static int reduce_make(struct iq__vitro *v, struct iq_err *err)
     if (pieces > IQ_REDUCE_PIECES)
         return iq__vitro_refuse("all_reduce", "more pieces than an all-reduce takes", err);
     uint64_t each = (uint64_t)s->rows * s->n;
-    v->in = iq__vitro_reserve(v, each * pieces, sizeof *v->in, err);
+    v->in = iq__vitro_input(v, each * pieces, err);
     float *y = v->in ? iq__vitro_reserve(v, each, sizeof *y, err) : NULL;
     if (!y) return err->status;
     v->args.reduce = (struct iq_all_reduce){.rows = s->rows,

@@ -2,6 +2,7 @@
 #include "kernels/base/rng.h"
 #include "kernels/vitro_parts.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define BYTES_MAX ((uint64_t)1 << 31) /* of any one buffer */
@@ -37,4 +38,34 @@ void *iq__vitro_reserve(struct iq__vitro *v, uint64_t count, uint64_t each, stru
 int iq__vitro_refuse(const char *kind, const char *what, struct iq_err *err)
 {
     return iq_fail(err, IQ_SHAPE, "in vitro: %s: %s", kind, what);
+}
+
+float *iq__vitro_input(struct iq__vitro *v, uint64_t floats, struct iq_err *err)
+{
+    v->in_floats = floats;
+    return iq__vitro_reserve(v, floats, sizeof *v->in, err);
+}
+
+/* A row: one that holds a NaN, one that holds infinities, one of subnormals and both zeros, one of three values. */
+static float odd_value(struct iq__vitro *v, uint32_t row, float now)
+{
+    switch (row % 4) {
+    case 0:
+        return iq__vitro_below(v, 16) ? now : NAN;
+    case 1:
+        return iq__vitro_below(v, 16) ? now : iq__vitro_below(v, 2) ? INFINITY : -INFINITY;
+    case 2:
+        return iq__vitro_below(v, 8)   ? ldexpf(iq__vitro_uniform(v), -130)
+               : iq__vitro_below(v, 2) ? 0.0f
+                                       : -0.0f;
+    default:
+        return (float)iq__vitro_integer(v, 1);
+    }
+}
+
+void iq__vitro_odd(struct iq__vitro *v)
+{
+    uint64_t width = v->in_floats / v->shape.rows;
+    for (uint64_t i = 0; width && i < v->in_floats; i++)
+        v->in[i] = odd_value(v, (uint32_t)(i / width), v->in[i]);
 }

@@ -82,7 +82,7 @@ static int attention_make(struct iq__vitro *v, struct iq_err *err)
     IQ_TRY(cache_make(v, &seqs, err));
     v->shape.n = s->heads * s->head_dim;
     uint64_t floats = (uint64_t)s->rows * v->shape.n;
-    v->in = iq__vitro_reserve(v, floats, sizeof *v->in, err);
+    v->in = iq__vitro_input(v, floats, err);
     float *y = v->in ? iq__vitro_reserve(v, floats, sizeof *y, err) : NULL;
     v->chance = y ? iq__vitro_reserve(v, s->context, sizeof *v->chance, err) : NULL;
     if (!v->chance) return err->status;
@@ -211,7 +211,7 @@ static int kv_write_make(struct iq__vitro *v, struct iq_err *err)
     uint32_t seqs = 0;
     IQ_TRY(cache_make(v, &seqs, err));
     v->shape.n = s->kv_heads * s->head_dim;
-    v->in = iq__vitro_reserve(v, 2 * (uint64_t)s->rows * v->shape.n, sizeof *v->in, err);
+    v->in = iq__vitro_input(v, 2 * (uint64_t)s->rows * v->shape.n, err);
     if (!v->in) return err->status;
     v->args.kv_write = (struct iq_kv_write){.rows = s->rows,
                                             .kv_heads = s->kv_heads,

@@ -38,6 +38,7 @@ struct iq__vitro {
     } args;
     struct iq_matrix matrix;
     struct iq_piece piece[IQ_REDUCE_PIECES];
+    uint64_t in_floats;
     uint8_t *raw;       /* matmul: stored rows */
     float *in;          /* the input that fill() writes: logits, x, pieces, q, k */
     float *weights;     /* matmul: (n, k), exact values of the packed matrix */
@@ -72,6 +73,9 @@ int iq__vitro_integer(struct iq__vitro *, int most); /* -most to most */
 float iq__vitro_uniform(struct iq__vitro *);
 /* NULL: err says why. */
 void *iq__vitro_reserve(struct iq__vitro *, uint64_t count, uint64_t each, struct iq_err *err);
+float *iq__vitro_input(struct iq__vitro *, uint64_t floats, struct iq_err *err); /* for `in` */
+/* Puts NaN, infinities, subnormals, zeros of both signs and ties into `in`, a kind of these a row. */
+void iq__vitro_odd(struct iq__vitro *);
 int iq__vitro_refuse(const char *kind, const char *what, struct iq_err *err);
 /* gamma_n times the sum of magnitudes, and one rounding of the result (at most |want| + that) to the activation type. */
 double iq__vitro_order_bound(double terms, double magnitude, double want, uint32_t act);

@@ -11,7 +11,7 @@ static int norm_make(struct iq__vitro *v, struct iq_err *err)
     const struct iq_vitro_shape *s = &v->shape;
     if (!s->n || s->n > WIDTH_MAX) return iq__vitro_refuse("rmsnorm", "expected n of 1 to 1048576", err);
     uint64_t floats = (uint64_t)s->rows * s->n;
-    v->in = iq__vitro_reserve(v, floats, sizeof *v->in, err);
+    v->in = iq__vitro_input(v, floats, err);
     v->weights = v->in ? iq__vitro_reserve(v, s->n, sizeof *v->weights, err) : NULL;
     float *y = v->weights ? iq__vitro_reserve(v, floats, sizeof *y, err) : NULL;
     if (!y) return err->status;
@@ -56,7 +56,7 @@ static int add_make(struct iq__vitro *v, struct iq_err *err)
     const struct iq_vitro_shape *s = &v->shape;
     uint64_t floats = (uint64_t)s->rows * s->n;
     if (!s->n || s->n > WIDTH_MAX) return iq__vitro_refuse("add", "expected n of 1 to 1048576", err);
-    v->in = iq__vitro_reserve(v, 2 * floats, sizeof *v->in, err);
+    v->in = iq__vitro_input(v, 2 * floats, err);
     float *y = v->in ? iq__vitro_reserve(v, floats, sizeof *y, err) : NULL;
     if (!y) return err->status;
     v->args.add = (struct iq_add){.rows = s->rows,
@@ -99,7 +99,7 @@ static int route_make(struct iq__vitro *v, struct iq_err *err)
 {
     const struct iq_vitro_shape *s = &v->shape;
     IQ_TRY(experts_check(s, "route", err));
-    v->in = iq__vitro_reserve(v, (uint64_t)s->rows * s->experts, sizeof *v->in, err);
+    v->in = iq__vitro_input(v, (uint64_t)s->rows * s->experts, err);
     uint32_t *expert = v->in ? iq__vitro_reserve(v, (uint64_t)s->rows * s->k, sizeof *expert, err) : NULL;
     float *weight = expert ? iq__vitro_reserve(v, (uint64_t)s->rows * s->k, sizeof *weight, err) : NULL;
     v->shuffled = weight ? iq__vitro_reserve(v, s->experts, sizeof *v->shuffled, err) : NULL;
@@ -187,7 +187,7 @@ static int exchange_make(struct iq__vitro *v, struct iq_err *err)
     if (!s->n || !s->ranks || s->experts % s->ranks || __builtin_mul_overflow(slots, (uint64_t)s->n, &floats))
         return iq__vitro_refuse("all_to_all", "expected n, and ranks that divide the experts", err);
     v->shuffled = iq__vitro_reserve(v, slots, sizeof *v->shuffled, err);
-    v->in = v->shuffled ? iq__vitro_reserve(v, floats, sizeof *v->in, err) : NULL;
+    v->in = v->shuffled ? iq__vitro_input(v, floats, err) : NULL;
     float *y = v->in ? iq__vitro_reserve(v, floats, sizeof *y, err) : NULL;
     if (!y) return err->status;
     v->args.exchange = (struct iq_all_to_all){.rows = s->rows,
@@ -220,7 +220,7 @@ static int combine_make(struct iq__vitro *v, struct iq_err *err)
     if (!s->n || __builtin_mul_overflow(slots, (uint64_t)s->n, &floats))
         return iq__vitro_refuse("combine", "expected n of at least 1", err);
     v->shuffled = iq__vitro_reserve(v, slots, sizeof *v->shuffled, err);
-    v->in = v->shuffled ? iq__vitro_reserve(v, floats, sizeof *v->in, err) : NULL;
+    v->in = v->shuffled ? iq__vitro_input(v, floats, err) : NULL;
     v->weights = v->in ? iq__vitro_reserve(v, slots, sizeof *v->weights, err) : NULL;
     float *y = v->weights ? iq__vitro_reserve(v, (uint64_t)s->rows * s->n, sizeof *y, err) : NULL;
     if (!y) return err->status;

@@ -20,6 +20,8 @@ typedef int iq__topk_launch(const struct iq_topk *, const void *rule, uint64_t *
     int iq__##prefix##_k16_deliver(struct iq__stale_rule, struct iq__stale_piece, struct iq__stale_state *,  \
                                    iq_cuda_stream);                                                          \
     int iq__##prefix##_k16_next(struct iq__stale_state *, iq_cuda_stream);                                   \
+    int iq__##prefix##_k1_shift(const struct iq_topk *, float step, float *made, iq_cuda_stream);            \
+    int iq__##prefix##_k1_values(const struct iq_topk *, iq_cuda_stream);                                    \
     /* low: (rows, width) of x, row stride ldx */                                                            \
     int iq__##prefix##_k17(const float *x, size_t ldx, uint32_t rows, size_t width, uint32_t bits,           \
                            float *low, iq_cuda_stream);

@@ -1,4 +1,4 @@
-/* K16 and K17: a thread an element. */
+/* K1 by shifted values, K16 and K17: a thread an element. */
 #include "faults/cuda/launch_faults.h"
 #include "faults/round_rules.h"
 #include "kernels/cuda/launchers.h"
@@ -8,6 +8,40 @@ enum { THREADS = 256 };
 static int grid_of(uint64_t elements, unsigned *grid)
 {
     return iq_cuda_grid(elements / THREADS + (elements % THREADS != 0), grid);
+}
+
+/* ---- K1 ---- */
+
+static __global__ void k1_shift(const __grid_constant__ struct iq_topk a, float step, float *made)
+{
+    uint64_t i = iq_thread_index();
+    uint32_t column = (uint32_t)(i % a.vocab);
+    if (i < (uint64_t)a.rows * a.vocab)
+        made[i] = a.logits[i / a.vocab * a.ld + column] - (float)column * step;
+}
+
+int IQ_CUDA_NAME(k1_shift)(const struct iq_topk *a, float step, float *made, iq_cuda_stream stream)
+{
+    unsigned grid;
+    IQ_TRY(grid_of((uint64_t)a->rows * a->vocab, &grid));
+    if (grid == 0) return IQ_OK;
+    iq_cuda_launch(k1_shift, dim3(grid), dim3(THREADS), 0, (cudaStream_t)stream, *a, step, made);
+    return IQ_OK;
+}
+
+static __global__ void k1_values(const __grid_constant__ struct iq_topk a)
+{
+    uint64_t i = iq_thread_index();
+    if (i < (uint64_t)a.rows * a.k) a.values[i] = iq_canonical(a.logits[i / a.k * a.ld + a.ids[i]]);
+}
+
+int IQ_CUDA_NAME(k1_values)(const struct iq_topk *a, iq_cuda_stream stream)
+{
+    unsigned grid;
+    IQ_TRY(grid_of((uint64_t)a->rows * a->k, &grid));
+    if (grid == 0) return IQ_OK;
+    iq_cuda_launch(k1_values, dim3(grid), dim3(THREADS), 0, (cudaStream_t)stream, *a);
+    return IQ_OK;
 }
 
 /* ---- K16 ---- */

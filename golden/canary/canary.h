@@ -181,4 +181,36 @@ extern const struct iq_canary_set iq_canary_sets[IQ_CANARY_SETS];
 int iq_canary_set_write(const struct iq_canary_set *, enum iq_canary_id task, uint64_t seed,
                         enum iq_canary_split, struct iq_buf *out, struct iq_err *);
 
+/* ---- odd prompts ---- */
+
+/* Texts off the distribution, where a model's answers are not decisive: where near ties are looked for. Kind, name, what. A
+ * prompt is a pure function of (kind, seed, index), as a question is. */
+#define IQ_CANARY_ODD_MAP(X)                                                                                 \
+    X(CUT, "cut", "questions that break off, before or within the answer")                                   \
+    X(SPLICED, "spliced", "the front of a question, then the end of another")                                \
+    X(NO_KEY, "no-key", "look-ups of a key that the table has not")                                          \
+    X(SEPARATORS, "separators", "questions with other signs between their parts")                            \
+    X(LETTERS, "letters", "random letters, digits and signs")                                                \
+    X(IDS, "ids", "random token ids")
+enum iq_canary_odd {
+#define X(id, ...) IQ_CANARY_ODD_##id,
+    IQ_CANARY_ODD_MAP(X)
+#undef X
+        IQ_CANARY_ODDS
+};
+enum { IQ_CANARY_ODD_LONGEST = 24 }; /* random ids */
+struct iq_canary_odd_kind {
+    const char *name, *what;
+};
+extern const struct iq_canary_odd_kind iq_canary_odd_kinds[IQ_CANARY_ODDS];
+/* Appends the text of any kind but IDS. */
+int iq_canary_odd_text(enum iq_canary_odd, uint64_t seed, uint64_t index, struct iq_buf *out,
+                       struct iq_err *err);
+/* Appends whole questions with answers and ends, 40 to 100 bytes or somewhat more, to stand in front of it: as rows of training
+ * have them, so that a change there moves what follows only a little. */
+int iq_canary_odd_front(uint64_t seed, uint64_t index, struct iq_buf *out, struct iq_err *err);
+/* Ids below vocab; returns how many. */
+uint32_t iq_canary_odd_ids(uint64_t seed, uint64_t index, uint32_t vocab,
+                           uint32_t out[IQ_CANARY_ODD_LONGEST]);
+
 #endif

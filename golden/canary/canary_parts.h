@@ -7,7 +7,7 @@
 
 /* ---- a stream of draws ---- */
 
-enum iq__stream { IQ__STREAM_PROMPT, IQ__STREAM_ROW, IQ__STREAM_STEP };
+enum iq__stream { IQ__STREAM_PROMPT, IQ__STREAM_ROW, IQ__STREAM_STEP, IQ__STREAM_ODD, IQ__STREAM_FRONT };
 /* Philox keyed by the seed; its counter holds purpose, stream, task, level (high to low), block, and the index. */
 struct iq__draws {
     uint64_t seed, place, index;

@@ -8,12 +8,14 @@
 
 /* ---- where a trial joins ---- */
 
-static bool can_cut(const struct iq_fault *f)
+/* A workaround puts golden's bits back, which are the row's own. */
+static bool can_ride(const struct iq_fault *f)
 {
-    return iq_view_can(f->op == IQ_OP_NONE ? f->kind : iq_op_kind((enum iq_op_id)f->op));
+    const struct iq_kind *kind = f->op == IQ_OP_NONE ? f->kind : iq_op_kind((enum iq_op_id)f->op);
+    return iq_view_can(kind) && (f->variant->flags & (IQ_V_ROW_LOCAL | IQ_V_GOLDEN | IQ_V_REFERENCE));
 }
 
-/* What it does to a row may depend on the rows beside it, in a call or in its trigger: then all of a step come along. */
+/* Which row it strikes, or whether, may depend on how many there are in a call: then all of a step come along. */
 static bool needs_all(const struct iq_plan *p)
 {
     for (size_t i = 0; i < p->n; i++) {
@@ -21,7 +23,7 @@ static bool needs_all(const struct iq_plan *p)
         struct iq_jw w = IQ_JW(&text);
         iq_fault_json(&p->fault[i], &w);
         bool all =
-            (p->fault[i].variant->flags & IQ_V_COUPLES_ROWS) || !text.data || strstr(text.data, "\"arg.");
+            (p->fault[i].variant->flags & IQ_V_COUNTS_ROWS) || !text.data || strstr(text.data, "\"arg.");
         iq_buf_free(&text);
         if (all) return true;
     }
@@ -31,9 +33,9 @@ static bool needs_all(const struct iq_plan *p)
 bool iq_aboard_start(const struct iq_context *c, const struct iq_armed_trial *t, struct iq_ride_start *out)
 {
     const struct iq_scout *s = &c->scout;
-    if (!c->ride || t->site == s->n) return false;
+    if (!c->ride || t->blind || t->site == s->n) return false;
     for (size_t i = 0; i < t->plan.n; i++)
-        if (!can_cut(&t->plan.fault[i])) return false;
+        if (!can_ride(&t->plan.fault[i])) return false;
     const struct iq_scouted *first = &s->seen[t->site];
     uint32_t layers = c->model->config.layers, prompt = c->request[0].n_prompt;
     *out = (struct iq_ride_start){.step = first->step,
@@ -65,7 +67,7 @@ struct seat {
 struct ride {
     const struct iq_context *context;
     const struct iq_armed_trial *const *trial;
-    uint32_t n, next, out;
+    uint32_t n;
     struct seat *seat;
     int pipe;
 };
@@ -93,20 +95,27 @@ static void on_position(void *self, uint32_t rider, const struct iq_position *p,
     iq_witness_position(w, p, node);
 }
 
-static int board(struct ride *r, uint32_t i, struct iq_err *err)
+static int board(struct ride *r, uint32_t i, uint32_t trial, struct iq_err *err)
 {
-    const struct iq_armed_trial *t = r->trial[r->next];
+    const struct iq_armed_trial *t = r->trial[trial];
     struct seat *seat = &r->seat[i];
     struct iq_ride_start start;
     if (!iq_aboard_start(r->context, t, &start)) return IQ_INTERNAL;
     IQ_TRY(iq_witness_open(&seat->witness, &r->context->golden, err));
     seat->tap = (struct iq_tap){.self = &seat->witness, .fired = on_fired};
-    seat->trial = r->next++;
+    seat->trial = trial;
     return iq_ride_board(r->context->ride, i, &start, &t->selector, &seat->tap, err);
 }
 
+static void clear(struct ride *r, uint32_t i)
+{
+    iq_ride_leave(r->context->ride, i);
+    iq_witness_free(&r->seat[i].witness);
+    r->seat[i].trial = UINT32_MAX;
+}
+
 /* A rider that has its last token, or is golden again for good, tells and gets off. */
-static int get_off(struct ride *r, uint32_t i, uint64_t next_step)
+static int get_off(struct ride *r, uint32_t i)
 {
     struct seat *seat = &r->seat[i];
     const struct iq_scout *s = &r->context->scout;
@@ -115,31 +124,54 @@ static int get_off(struct ride *r, uint32_t i, uint64_t next_step)
     const uint32_t *ids;
     uint32_t n_ids;
     bool ended = iq_ride_ended(r->context->ride, i, &ids, &n_ids);
-    if (!ended &&
-        (seat->witness.differing || iq_scout_find(s, selector, iq_scout_step(s, next_step)) != s->n))
-        return IQ_OK;
+    size_t later = iq_scout_step(s, iq_ride_step(r->context->ride, i));
+    if (!ended && (seat->witness.differing || iq_scout_find(s, selector, later) != s->n)) return IQ_OK;
     if (ended) iq_witness_ended(&seat->witness, 0, ids, n_ids);
     memset(&told, 0, sizeof told);
     told.trial = seat->trial;
     iq_seen_of(&seat->witness, &told.seen);
-    iq_ride_leave(r->context->ride, i);
-    iq_witness_free(&seat->witness);
-    seat->trial = UINT32_MAX;
-    r->out++;
+    clear(r, i);
     return iq_guarded_write(r->pipe, &told, sizeof told) ? IQ_IO : IQ_OK;
 }
 
-static int ride(struct ride *r, struct iq_err *err)
+/* Who is aboard; the seats are free then. */
+static uint32_t empty_seats(struct ride *r, uint32_t list[IQ_RIDERS_MAX])
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->context->riders; i++) {
+        if (r->seat[i].trial == UINT32_MAX) continue;
+        list[n++] = r->seat[i].trial;
+        clear(r, i);
+    }
+    return n;
+}
+
+static uint32_t aboard(const struct ride *r)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->context->riders; i++) n += r->seat[i].trial != UINT32_MAX;
+    return n;
+}
+
+/* Trials of a list. Where a pass fails, one of those aboard has made it fail (no token can be sampled ...): they begin again in
+ * two halves, until it is alone, and that one is left for a process of its own. */
+static int ride(struct ride *r, const uint32_t *list, uint32_t n, struct iq_err *err)
 {
     const struct iq_context *c = r->context;
     const struct iq_ride_watch watch = {
         .self = r, .golden = c->golden.request[0].cell, .position = on_position};
-    while (r->out < r->n) {
-        for (uint32_t i = 0; i < c->riders && r->next < r->n; i++)
-            if (r->seat[i].trial == UINT32_MAX) IQ_TRY(board(r, i, err));
-        IQ_TRY(iq_ride_pass(c->ride, IQ_ABOARD_ROWS, &watch, err));
+    for (uint32_t next = 0; next < n || aboard(r);) {
+        uint32_t again[IQ_RIDERS_MAX];
+        for (uint32_t i = 0; i < c->riders && next < n; i++)
+            if (r->seat[i].trial == UINT32_MAX) IQ_TRY(board(r, i, list[next++], err));
+        if (iq_ride_pass(c->ride, IQ_ABOARD_ROWS, &watch, err) != IQ_OK) {
+            uint32_t m = empty_seats(r, again);
+            if (m > 1) IQ_TRY(ride(r, again, m / 2, err));
+            if (m > 1) IQ_TRY(ride(r, again + m / 2, m - m / 2, err));
+            continue;
+        }
         for (uint32_t i = 0; i < c->riders; i++)
-            if (r->seat[i].trial != UINT32_MAX) IQ_TRY(get_off(r, i, iq_ride_step(c->ride, i)));
+            if (r->seat[i].trial != UINT32_MAX) IQ_TRY(get_off(r, i));
     }
     return IQ_OK;
 }
@@ -150,9 +182,11 @@ static int work(void *self, int out)
     struct iq_err err = {0};
     r.pipe = out;
     r.seat = calloc(r.context->riders, sizeof *r.seat);
-    if (!r.seat) return 1;
+    uint32_t *list = malloc(r.n * sizeof *list);
+    if (!r.seat || !list) return 1;
     for (uint32_t i = 0; i < r.context->riders; i++) r.seat[i].trial = UINT32_MAX;
-    return ride(&r, &err) != IQ_OK;
+    for (uint32_t i = 0; i < r.n; i++) list[i] = i;
+    return ride(&r, list, r.n, &err) != IQ_OK;
 }
 
 int iq_aboard_run(const struct iq_grid *g, const struct iq_context *c,

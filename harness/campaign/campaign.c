@@ -124,6 +124,7 @@ static int begin(struct run *r, struct iq_err *err)
     struct iq_store_options o = {.create = true};
     IQ_TRY(iq_json_load(r->o->plan, FILE_MAX, &r->plan, err));
     IQ_TRY(read_prompts(r, err));
+    IQ_TRY(iq_plan_pin_libraries(r->plan, r->o->plan, err));
     IQ_TRY(iq_grid_open(r->plan, r->o->plan, r->prompts.n, true, &r->grid, err));
     r->ready = (struct iq_ready){
         .grid = &r->grid, .prompts = &r->prompts, .model_path = r->o->model, .alone = r->o->alone};

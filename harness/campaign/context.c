@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RIDERS = 64, KV_BYTES = 48 << 20 }; /* riders' own KV together */
+enum { KV_BYTES = 48 << 20 }; /* riders' own KV together */
 
 /* How many riders their KV leaves room for. */
 static uint32_t riders_of(const struct iq_context *c)
@@ -14,7 +14,7 @@ static uint32_t riders_of(const struct iq_context *c)
     const struct iq_request *r = &c->request[0];
     size_t position = 2 * sizeof(float) * m->layers * m->kv_heads * m->head_dim;
     size_t own = position * ((size_t)r->max_tokens + 2 * IQ_KV_BLOCK), fit = KV_BYTES / own;
-    return fit < 4 ? 4 : fit > RIDERS ? RIDERS : (uint32_t)fit;
+    return fit < 4 ? 4 : fit > IQ_RIDERS_MAX ? IQ_RIDERS_MAX : (uint32_t)fit;
 }
 
 /* The engine that golden runs on; others may go on from where it has been. */
@@ -24,9 +24,9 @@ static int open_ridden(struct iq_context *c, struct iq_err *err)
     if (c->alone || !iq_ride_can(&config, &c->request[0], c->requests))
         return iq_context_engine(c, &c->engine, err);
     c->riders = riders_of(c);
-    iq_ride_config(&config, &c->request[0], c->riders);
+    config.riders = c->riders;
     IQ_TRY(iq_engine_open(c->model, &config, c->request, c->requests, &c->engine, err));
-    return iq_ride_open(c->engine, c->riders, &c->ride, err);
+    return iq_ride_open(c->engine, &c->ride, err);
 }
 
 static int run_golden(struct iq_context *c, struct iq_err *err)

@@ -9,9 +9,8 @@
 #include "harness/campaign/witness.h"
 #include "harness/plan/prompts.h"
 
-enum {
-    IQ_ABOARD_ROWS = 128
-}; /* in a forward pass: enough that weights are read for many, few enough to stay in cache */
+/* Riders at a time; rows in a forward pass: enough that weights are read for many, few enough to stay in cache. */
+enum { IQ_RIDERS_MAX = 64, IQ_ABOARD_ROWS = 128 };
 
 struct iq_context {
     uint32_t index;

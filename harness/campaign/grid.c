@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const iq_grid_fields[] = {"faults",      "engine", "load",   "prompts", "tokens",
-                                      "repetitions", "seed",   "limits", "name",    NULL};
+const char *const iq_grid_fields[] = {"faults",      "libraries", "engine", "load", "prompts", "tokens",
+                                      "repetitions", "seed",      "limits", "name", NULL};
 enum { TRIALS_MAX = 1 << 24, CELLS_MAX = 1 << 20, AXIS_MAX = 65536, FAULTS_MAX = 256, SET_MAX = 64 };
 
 /* ---- values that vary ---- */

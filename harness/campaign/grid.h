@@ -1,7 +1,8 @@
 /* A campaign's plan: the grid of its trials.
  *
  * {"faults": [fault | [fault, ...], ...], "engine": {settings}, "load": n, "prompts": FILE | [...], "tokens": n,
- *  "repetitions": n, "seed": n, "limits": {"seconds": n, "mib": n}, "name": text}
+ *  "repetitions": n, "seed": n, "limits": {"seconds": n, "mib": n}, "name": text,
+ *  "libraries": [of users' kernels: harness/kernel/user.h]}
  *
  * A fault is what a plan of `run` has (faults/faultset.h); a list of them strikes together (a fault and its workaround).
  * Inside faults, engine and for load a value may be

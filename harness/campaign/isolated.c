@@ -7,6 +7,17 @@
 
 enum { TRIES = 4 }; /* of a trial that somebody else kills */
 
+/* Whether its trigger asks for what an op is given or makes (value.*): the scout keeps dims, not numbers. */
+static bool reads_numbers(const struct iq_fault *f)
+{
+    struct iq_buf text = IQ_BUF(1 << 20);
+    struct iq_jw w = IQ_JW(&text);
+    iq_fault_json(f, &w);
+    bool reads = !text.data || strstr(text.data, "\"value.");
+    iq_buf_free(&text);
+    return reads;
+}
+
 int iq_armed_trial_open(const struct iq_grid *g, const struct iq_context *c, uint32_t index,
                         struct iq_armed_trial *t, struct iq_err *err)
 {
@@ -15,7 +26,8 @@ int iq_armed_trial_open(const struct iq_grid *g, const struct iq_context *c, uin
     if (status == IQ_OK) status = iq_faultset_open(t->plan.fault, t->plan.n, t->plan.seed, &t->set, err);
     if (status == IQ_OK) {
         iq_faultset_selector(t->set, &t->selector);
-        t->site = iq_scout_find(&c->scout, &t->selector, 0);
+        for (size_t i = 0; i < t->plan.n; i++) t->blind |= reads_numbers(&t->plan.fault[i]);
+        t->site = t->blind ? 0 : iq_scout_find(&c->scout, &t->selector, 0);
         if (t->site == SIZE_MAX) status = iq_fail(err, IQ_MEMORY, "no memory to look where a trial begins");
     }
     if (status != IQ_OK) {
@@ -67,7 +79,7 @@ static int run_steps(const struct work *w, struct iq_witness *witness, struct iq
         uint64_t next = iq_engine_stats(w->engine)->steps + 1;
         IQ_TRY(iq_engine_step(w->engine, &more, err));
         const struct iq_scout *s = &w->context->scout;
-        if (more && !witness->differing &&
+        if (more && !w->trial->blind && !witness->differing &&
             iq_scout_find(s, &w->trial->selector, iq_scout_step(s, next)) == s->n)
             break;
     }
@@ -84,7 +96,7 @@ static int work(void *self, int out)
     struct iq_sink sink = iq_witness_sink(&witness);
     iq_engine_arm(w->engine, &w->trial->selector);
     iq_engine_record(w->engine, &sink);
-    int status = run_steps(w, &witness, &err);
+    int status = iq_user_explain(run_steps(w, &witness, &err), &err);
     iq_seen_of(&witness, &seen);
     if (status != IQ_OK) { /* whatever a wrong variant made of the engine */
         seen.crashed = 1;

@@ -11,7 +11,9 @@ struct iq_armed_trial {
     struct iq_faultset *set;
     struct iq_selector selector;
     size_t site; /* in the scout: the first that it picks; its n: none */
-    bool told;   /* its row is with the coordinator */
+    bool
+        blind; /* its trigger reads numbers, which only a run has: it begins at the first step and runs to the end */
+    bool told; /* its row is with the coordinator */
 };
 int iq_armed_trial_open(const struct iq_grid *, const struct iq_context *, uint32_t index,
                         struct iq_armed_trial *out, struct iq_err *err);

@@ -44,7 +44,7 @@ int iq_table_add(void *table, const struct iq_trial_row *r)
 {
     struct iq_table *t = table;
     if (r->cell >= t->grid.cells || r->cell != iq_grid_trial(&t->grid, r->index).cell) return IQ_FORMAT;
-    struct iq_tally *c = &t->cell[r->cell];
+    struct iq_table_cell *c = &t->cell[r->cell];
     c->done++;
     c->fired += r->fired != 0;
     c->label[r->label]++;
@@ -67,7 +67,7 @@ static const struct column {
                {"crashed", IQ_LABEL_CRASHED}};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-static uint64_t count_of(const struct iq_tally *c, int i)
+static uint64_t count_of(const struct iq_table_cell *c, int i)
 {
     return columns[i].label < 0 ? c->masked : c->label[columns[i].label];
 }
@@ -94,7 +94,7 @@ static void names(const struct iq_table *t, uint32_t cell, char fault[64], char 
 static void line_text(const struct iq_table *t, uint32_t cell, int wide_fault, int wide_axes,
                       struct iq_buf *out)
 {
-    const struct iq_tally *c = &t->cell[cell];
+    const struct iq_table_cell *c = &t->cell[cell];
     char fault[64], axes[96];
     double low, high;
     names(t, cell, fault, axes);
@@ -161,7 +161,7 @@ void iq_table_json(const struct iq_table *t, struct iq_jw *w)
     iq_jw_key(w, "cells");
     iq_jw_begin(w, '[');
     for (uint32_t i = 0; i < t->grid.cells; i++) {
-        const struct iq_tally *c = &t->cell[i];
+        const struct iq_table_cell *c = &t->cell[i];
         char fault[64], axes[96];
         names(t, i, fault, axes);
         iq_jw_begin(w, '{');
@@ -195,7 +195,7 @@ void iq_table_csv(const struct iq_table *t, struct iq_buf *out)
         iq_buf_printf(out, ",%s,%s_low,%s_high", columns[k].name, columns[k].name, columns[k].name);
     iq_buf_printf(out, ",caught,missed");
     for (uint32_t i = 0; i < t->grid.cells; i++) {
-        const struct iq_tally *c = &t->cell[i];
+        const struct iq_table_cell *c = &t->cell[i];
         char fault[64], axes[96];
         names(t, i, fault, axes);
         iq_buf_put(out, "\n", 1);

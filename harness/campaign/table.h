@@ -5,7 +5,7 @@
 #include "golden/campaign.h"
 #include "harness/campaign/grid.h"
 
-struct iq_tally {
+struct iq_table_cell {
     uint64_t done, fired, label[IQ_LABELS];
     uint64_t masked; /* identical although something fired */
     uint64_t caught,
@@ -14,7 +14,7 @@ struct iq_tally {
 
 struct iq_table {
     struct iq_grid grid;
-    struct iq_tally *cell; /* (grid.cells) */
+    struct iq_table_cell *cell; /* (grid.cells) */
     struct iq_campaign_info info;
 };
 

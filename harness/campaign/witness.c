@@ -138,9 +138,9 @@ static void differs(struct iq_witness *w, const struct iq_position *g, const str
         w->first_request = p->request;
         w->first_pos = p->pos;
     }
-    bool reused = p->state == IQ_CELL_REUSED && !iq_digest_equal(g->body, p->body);
-    if (reused)
-        accuse(w, p, 0, "prefix");
+    const char *control = iq_digest_equal(g->body, p->body) ? NULL : iq_cell_answers(p->state);
+    if (control)
+        accuse(w, p, 0, control);
     else if (node != UINT32_MAX)
         accuse(w, p, node, NULL);
     else if (p->has_logits && g->has_logits)

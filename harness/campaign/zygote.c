@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { PATIENCE_MS = 500 }; /* for a zygote that is to end by itself */
+
 /* ---- a descriptor over a socket ---- */
 
 union room { /* aligned as the system wants it */
@@ -110,18 +112,18 @@ static _Noreturn void serve(struct iq_ready *r, int fd)
     h.err = err;
     h.err.status = status;
     if (send(fd, &h, sizeof h, MSG_NOSIGNAL) != (ssize_t)sizeof h || status != IQ_OK) _exit(1);
-    signal(SIGCHLD, SIG_IGN); /* nobody waits for workers: their sockets say when they are gone */
     for (int worker; (worker = receive_fd(fd)) >= 0; close(worker)) {
         pid_t zygote = getpid(), pid = fork();
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() != zygote) _exit(1);
-            signal(SIGCHLD, SIG_DFL);
             close(fd);
             _exit(iq_worker_run(r, worker));
         }
+        while (waitpid(-1, NULL, WNOHANG) > 0) {} /* workers that are gone: their sockets have said so */
         if (send(fd, &pid, sizeof pid, MSG_NOSIGNAL) != (ssize_t)sizeof pid) break;
     }
+    while (waitpid(-1, NULL, 0) > 0) {} /* their sockets are closed: they end, and their time is counted */
     _exit(0);
 }
 
@@ -186,7 +188,10 @@ void iq_zygote_end(struct iq_zygote *z)
     if (z->fd >= 0) close(z->fd);
     z->fd = -1;
     if (z->pid <= 0) return;
-    kill(z->pid, SIGKILL);
-    while (waitpid(z->pid, NULL, 0) < 0 && errno == EINTR) {}
+    bool gone = false;
+    for (int i = 0; i < PATIENCE_MS && !gone; i++)
+        if (!(gone = waitpid(z->pid, NULL, WNOHANG) == z->pid)) usleep(1000);
+    if (!gone) kill(z->pid, SIGKILL);
+    while (!gone && waitpid(z->pid, NULL, 0) < 0 && errno == EINTR) {}
     z->pid = 0;
 }

@@ -4,6 +4,7 @@
 #include "harness/cli/progress.h"
 #include "kernels/base/clock.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 struct exam {
     const struct iq_model *model;
     struct iq_prompts *prompts;
+    struct iq_armed *armed;    /* or NULL */
     struct iq_request *scored; /* (n) prompt and expected answer */
     struct iq_ids ids;         /* theirs, one behind the other */
     uint64_t to_do;            /* rows of both passes */
@@ -28,12 +30,14 @@ static int check_prompt(const struct iq_prompt *p, struct iq_err *err)
     return IQ_OK;
 }
 
-/* The prompt's tokens, the answer's, the end. */
+/* The prompt's tokens, the answer's, the end; of a near tie the answer's that were recorded. */
 static int put_scored(struct exam *x, const struct iq_prompt *p, struct iq_err *err)
 {
     const struct iq_tokenizer *t = x->model->tokenizer;
     const uint32_t end = iq_tokenizer_eos(t);
     for (size_t i = 0; i < p->ids.n; i++) IQ_TRY(iq_ids_put(&x->ids, p->ids.id[i], err));
+    for (size_t i = 0; i < p->tie.ids.n; i++) IQ_TRY(iq_ids_put(&x->ids, p->tie.ids.id[i], err));
+    if (p->tie.ids.n) return IQ_OK;
     if (iq_tokenizer_encode(t, p->expect, strlen(p->expect), 0, &x->ids, err) != IQ_OK)
         return iq_err_prefix(err, "prompt %s: expect: ", p->id);
     return end == IQ_TOKEN_NONE ? IQ_OK : iq_ids_put(&x->ids, end, err);
@@ -86,19 +90,30 @@ static int take_answer(const struct exam *x, uint32_t i, const struct iq_output 
     struct iq_buf text = IQ_BUF((size_t)1 << 28);
     struct iq_eval_question *q = &e->question[i];
     const uint32_t *ids = o->ids + o->n_prompt, n = o->n_ids - o->n_prompt;
+    const struct iq_ids *tie = &x->prompts->prompt[i].tie.ids;
     q->answer = iq_digest_bytes(ids, n * sizeof *ids);
+    while (q->kept < n && q->kept < tie->n && ids[q->kept] == tie->id[q->kept]) q->kept++;
     int status = iq_tokenizer_decode(x->model->tokenizer, ids, n, IQ_DECODE_SKIP, &text, err);
     q->right = iq_answer_right(text.data ? text.data : "", text.len, x->prompts->prompt[i].expect);
     iq_buf_free(&text);
     return status;
 }
 
+static float gap(const struct iq_position *p, uint32_t token)
+{
+    for (int k = 0; k < IQ_TOP; k++)
+        if (p->top_id[k] == token) return p->top_logit[k] - p->top_logit[k == 0];
+    return -INFINITY;
+}
+
 /* The row in front of a token gives it. */
 static int take_score(const struct exam *x, uint32_t i, const struct iq_output *o, struct iq_eval *e,
                       struct iq_err *err)
 {
-    const struct iq_eval_question *q = &e->question[i];
-    (void)x, (void)err;
+    struct iq_eval_question *q = &e->question[i];
+    (void)err;
+    if (x->prompts->prompt[i].tie.ids.n)
+        q->gap = gap(&o->position[o->n_prompt - 2], x->scored[i].prompt[o->n_prompt - 1]);
     for (uint32_t t = 0; t < q->tokens; t++) {
         const uint32_t at = o->n_prompt - q->tokens + t;
         const struct iq_position *p = &o->position[at - 1];
@@ -114,8 +129,12 @@ static int ask(const struct exam *x, const struct iq_settings *s, const struct i
     struct iq_engine *engine = NULL;
     iq_settings_engine(s, &c);
     c.prefix_cache = false;
-    c.untraced = take == take_answer;
+    c.untraced = take == take_answer && !x->armed;
     int status = iq_engine_open(x->model, &c, request, e->n, &engine, err);
+    if (status == IQ_OK && x->armed) {
+        iq_engine_arm(engine, &x->armed->selector);
+        iq_engine_record(engine, &x->armed->sink);
+    }
     for (bool more = e->n > 0; status == IQ_OK && more;) {
         status = iq_engine_step(engine, &more, err);
         iq_progress_at(bar, e->computed + iq_engine_stats(engine)->tokens);
@@ -127,10 +146,10 @@ static int ask(const struct exam *x, const struct iq_settings *s, const struct i
     return status;
 }
 
-int iq_eval_run(const struct iq_model *m, const struct iq_settings *s, struct iq_prompts *prompts,
-                struct iq_eval *e, struct iq_err *err)
+int iq_eval_run(const struct iq_model *m, const struct iq_settings *s, struct iq_armed *armed,
+                struct iq_prompts *prompts, struct iq_eval *e, struct iq_err *err)
 {
-    struct exam x = {.model = m, .prompts = prompts};
+    struct exam x = {.model = m, .prompts = prompts, .armed = armed};
     const double began = iq_clock_s();
     struct iq_progress bar;
     *e = (struct iq_eval){0};

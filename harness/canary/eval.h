@@ -5,12 +5,15 @@
  * margin), and the digest of all logits. So two models, or one model under two settings, compare where both still answer
  * everything right.
  *
+ * Of a near tie (ties.h) the answer is golden's tokens, without the end of text behind it: a question of which token comes last.
+ *
  * Units: nats; logits; shares from 0 to 1. Ownership: iq_eval_close and iq_eval_table_free free.
  * Errors: IQ_FORMAT (a question without `expect`, or one that is sampled), IQ_MISMATCH (other tokens than golden's), the
  * engine's. */
 #ifndef IQ_HARNESS_EVAL_H
 #define IQ_HARNESS_EVAL_H
 
+#include "harness/plan/armed.h"
 #include "harness/plan/prompts.h"
 #include "harness/plan/settings.h"
 
@@ -25,6 +28,10 @@ struct iq_eval_question {
     struct iq_digest answer; /* of the tokens that it gave */
     size_t first;            /* in iq_eval.token */
     uint32_t tokens;
+    /* Of a near tie: how many tokens of its answer are golden's, from the first on; and where it is scored, the logit of golden's
+     * token less the largest other one, which is negative where another one is best (-INFINITY: it is not among the IQ_TOP best). */
+    uint32_t kept;
+    float gap;
 };
 
 /* What one model showed. */
@@ -38,9 +45,9 @@ struct iq_eval {
     uint64_t computed; /* rows, prompts included */
 };
 
-/* prompts: read, not tokenised. */
-int iq_eval_run(const struct iq_model *, const struct iq_settings *, struct iq_prompts *, struct iq_eval *,
-                struct iq_err *err);
+/* prompts: read, not tokenised. armed: what strikes; NULL: nothing. */
+int iq_eval_run(const struct iq_model *, const struct iq_settings *, struct iq_armed *armed,
+                struct iq_prompts *, struct iq_eval *, struct iq_err *err);
 void iq_eval_close(struct iq_eval *);
 
 /* ---- tables ---- */
@@ -81,5 +88,23 @@ struct iq_eval_table {
 int iq_eval_table(const struct iq_prompts *, const struct iq_eval *model, const struct iq_eval *golden,
                   struct iq_eval_table *, struct iq_err *err);
 void iq_eval_table_free(struct iq_eval_table *);
+
+/* ---- near ties ---- */
+
+/* Of the prompts that are near ties: what became of them. */
+struct iq_eval_ties {
+    uint32_t n;
+    uint32_t recorded; /* golden's gap (without a golden, the model's) is the recorded margin, to the bit */
+    uint32_t
+        differ; /* a bit of a logit differs from golden's; without a golden, the gap from the recorded one */
+    uint32_t flips; /* all tokens in front are golden's, the one at the tie is another */
+    uint32_t early; /* a token in front of the tie is another */
+    /* How far gaps moved from golden's (or the recorded ones): median, of nine in ten at most, the largest. INFINITY: golden's
+     * token is not among the best any more. */
+    double median, most, largest;
+};
+/* IQ_MEMORY. */
+int iq_eval_ties(const struct iq_prompts *, const struct iq_eval *model, const struct iq_eval *golden,
+                 struct iq_eval_ties *out, struct iq_err *err);
 
 #endif

@@ -2,6 +2,7 @@
 #include "harness/cli/commands.h"
 
 #include "golden/canary/canary.h"
+#include "harness/canary/near_ties.h"
 #include "kernels/base/json.h"
 
 #include <stdlib.h>
@@ -91,8 +92,25 @@ static unsigned place(const char *word, const char *const *words)
     return i;
 }
 
+/* Recorded, not drawn. */
+static int near_ties(struct iq_call *call, struct iq_err *err)
+{
+    static const char *const drawn[] = {"task", "seed", "split", NULL};
+    const struct iq_shipped *set;
+    for (int i = 0; drawn[i]; i++)
+        if (iq_arg_given(call, drawn[i]))
+            return iq_fail(err, IQ_USAGE, "the set near-tie is recorded, not drawn; leave --%s out",
+                           drawn[i]);
+    IQ_TRY(iq_near_ties_find(iq_arg_str(call, "model"), &set, err));
+    iq_out_put(call->out, set->text, set->len);
+    return IQ_OK;
+}
+
 static int prompts(struct iq_call *call, struct iq_err *err)
 {
+    if (!strcmp(iq_arg_str(call, "set"), "near-tie")) return near_ties(call, err);
+    if (iq_arg_given(call, "model"))
+        return iq_fail(err, IQ_USAGE, "only the set near-tie is a model's; leave --model out");
     struct iq_buf lines = IQ_BUF((size_t)64 << 20);
     const char *task = iq_arg_str(call, "task");
     unsigned set = place(iq_arg_str(call, "set"), sets);
@@ -115,9 +133,14 @@ static int prompts(struct iq_call *call, struct iq_err *err)
 static const struct iq_flag prompts_flags[] = {
     {.name = "set",
      .type = IQ_FLAG_CHOICE,
-     .meta = &(IQ_CANARY_SET_MAP(CHOICE))[1],
+     .meta = &(IQ_CANARY_SET_MAP(CHOICE) "|near-tie")[1],
      .help = "which questions",
      .required = true},
+    {.name = "model",
+     .type = IQ_FLAG_STRING,
+     .meta = "MODEL",
+     .help = "whose near ties: a canary's name, or its file",
+     .fallback = "canary"},
     {.name = "task", .type = IQ_FLAG_STRING, .meta = "TASK", .help = "only this one of the set's tasks"},
     {.name = "seed",
      .type = IQ_FLAG_INT,
@@ -141,9 +164,16 @@ const struct iq_command iq_cmd_canary_prompts = {
              "expect.\n"
              "The same set, seed and split give the same bytes on every machine. Of each task and level "
              "there are, or\n"
-             "fewer where fewer exist:\n" IQ_CANARY_SET_MAP(NUMBERS),
+             "fewer where fewer exist:\n" IQ_CANARY_SET_MAP(
+                 NUMBERS) "\n"
+                          "near-tie is no drawn set: prompts off the distribution whose answers end where "
+                          "the model's two best tokens are\n"
+                          "nearly equal, found by `canary search`. A sum in another order turns some of "
+                          "them, and no other question's "
+                          "answer.\n",
     .examples = "inquest canary prompts --set smoke > smoke.jsonl\n"
-                "inquest canary prompts --set gate --task far-lookup --seed 7\n",
+                "inquest canary prompts --set gate --task far-lookup --seed 7\n"
+                "inquest canary prompts --set near-tie > near-tie.jsonl\n",
     .flags = prompts_flags,
     .run = prompts,
 };

@@ -2,6 +2,7 @@
 #include "harness/bench/peak.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/doctor.h"
+#include "harness/cli/doctor_variants.h"
 #include "harness/cli/version.h"
 #include "kernels/base/json.h"
 
@@ -118,6 +119,7 @@ static int run(struct iq_call *call, struct iq_err *err)
     }
     if (json) iq_jw_end(&w, ']'), iq_jw_key(&w, "ok"), iq_jw_bool(&w, !broken);
     int status = iq_arg_on(call, "measure") ? measure(&m, err) : IQ_OK;
+    if (!status && iq_arg_on(call, "variants")) status = iq_doctor_variants(call->out, json ? &w : NULL, err);
     if (json) {
         if (m.threads) measured_json(&m, &w);
         iq_jw_end(&w, '}');
@@ -136,6 +138,11 @@ static const struct iq_flag flags[] = {
     {.name = "measure",
      .type = IQ_FLAG_SWITCH,
      .help = "also measure the peak of fused multiply-adds and of reads from memory (about a second)"},
+    {.name = "variants",
+     .type = IQ_FLAG_SWITCH,
+     .help = "also list which really miscompiled variants differ from their reference here, and how: never, "
+             "benign or "
+             "wrong, by measurement"},
     IQ_FLAG_JSON,
     {0},
 };
@@ -147,7 +154,8 @@ const struct iq_command iq_cmd_doctor = {
         "One line per part: found, missing or broken. A part that is missing is no failure; a broken one is\n"
         "(exit status 2).\n",
     .examples = "inquest doctor\n"
-                "inquest doctor --measure --json\n",
+                "inquest doctor --measure --json\n"
+                "inquest doctor --variants\n",
     .flags = flags,
     .run = run,
 };

@@ -90,15 +90,6 @@ static void name_checkpoint(const struct iq_call *call, const struct iq_armed *a
 }
 
 /* A line for each fault that never fired or changed no bit. */
-static void say_fired(const struct iq_armed *armed)
-{
-    struct iq_buf text = IQ_BUF(1 << 20);
-    iq_fired_text(&armed->plan, armed->fired, &text);
-    for (char *line = text.data, *end; line && (end = strchr(line, '\n')); line = end + 1)
-        iq_say("%.*s", (int)(end - line), line);
-    iq_buf_free(&text);
-}
-
 static int run(struct iq_call *call, struct iq_err *err)
 {
     const struct iq_canary_recipe *recipe = iq_arg_on(call, "moe") ? &iq_canary_moe : &iq_canary_dense;
@@ -126,7 +117,7 @@ static int run(struct iq_call *call, struct iq_err *err)
     if (c.until > iq_train_steps(&recipe->train)) c.until = iq_train_steps(&recipe->train);
     if (armed.plan.n) iq_armed_options(&armed, &c.options);
     int status = iq_canary_train(&c, &t, &interrupted, err);
-    if (status == IQ_OK && armed.plan.n) say_fired(&armed);
+    if (status == IQ_OK && armed.plan.n) iq_armed_say(&armed);
     if (status == IQ_OK && !interrupted) status = write_model(call, recipe, t, err);
     iq_train_close(t);
     iq_armed_close(&armed);

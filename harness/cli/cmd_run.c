@@ -222,6 +222,12 @@ static int on_fired(void *self, const struct iq_firing *r)
     return IQ_OK;
 }
 
+static int on_slept(void *self, size_t fault, const char *why)
+{
+    struct job *j = self;
+    return iq_fired_slept(j->fired, j->plan.n, fault, why);
+}
+
 /* A run that is not kept: only its firings are of interest. */
 static int on_begin(void *self, const char *manifest, const struct iq_node *nodes, uint32_t n_nodes,
                     enum iq_level level, struct iq_sink *sink, unsigned char *skip, uint32_t n,
@@ -267,6 +273,7 @@ static int run(struct iq_call *call, struct iq_err *err)
                                      .begin = on_begin,
                                      .line = on_line,
                                      .trajectory = on_trajectory,
+                                     .slept = on_slept,
                                      .libraries = on_libraries};
     int status = gather(&j, err);
     if (status == IQ_OK && !(j.fired = calloc(j.plan.n + 1, sizeof *j.fired)))
@@ -278,10 +285,10 @@ static int run(struct iq_call *call, struct iq_err *err)
     if (status != IQ_OK && j.output.status) *err = j.output;
     iq_store_close(j.store);
     iq_json_free(j.trajectory);
+    iq_fired_free(j.fired, j.plan.n);
     iq_plan_free(&j.plan);
     iq_prompts_free(&j.prompts);
     iq_updates_free(&j.updates);
-    free(j.fired);
     return status;
 }
 

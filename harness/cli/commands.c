@@ -23,6 +23,7 @@ const struct iq_command *const iq_commands[] = {
     &iq_cmd_plan_check,
     &iq_cmd_canary_tasks,
     &iq_cmd_canary_prompts,
+    &iq_cmd_canary_search,
     &iq_cmd_store_ls,
     &iq_cmd_store_show,
     &iq_cmd_store_verify,

@@ -6,6 +6,7 @@
 
 extern const struct iq_command iq_cmd_campaign;
 extern const struct iq_command iq_cmd_canary_prompts;
+extern const struct iq_command iq_cmd_canary_search;
 extern const struct iq_command iq_cmd_canary_tasks;
 extern const struct iq_command iq_cmd_completion_bash;
 extern const struct iq_command iq_cmd_diff;

@@ -6,6 +6,7 @@
 #include "harness/model/child.h"
 #include "harness/model/known.h"
 #include "kernels/arith.h"
+#include "kernels/miscompiled/miscompiled.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <cjson/cJSON.h>
@@ -30,6 +31,17 @@ static void look_compiler(struct iq_part_report *r)
 #else
     SAY(r, "GCC %s", __VERSION__);
 #endif
+}
+
+static void look_other_compiler(struct iq_part_report *r)
+{
+    if (*iq_miscompiled_version) {
+        SAY(r, "%s: variants built by it are there", iq_miscompiled_version);
+        return;
+    }
+    r->state = IQ_PART_MISSING;
+    SAY(r, "no %s when this was built: no variants built by another compiler", iq_miscompiled_other);
+    r->remedy = "install it and configure the build again";
 }
 
 static void look_contract(struct iq_part_report *r)
@@ -233,6 +245,7 @@ const struct iq_part iq_parts[] = {
     {"version", IQ_PART_BUILD, look_version},
     {"build", IQ_PART_BUILD, look_build},
     {"compiler", IQ_PART_BUILD, look_compiler},
+    {"other compiler", IQ_PART_BUILD, look_other_compiler},
     {"contract", IQ_PART_BUILD, look_contract},
     {"cpu", IQ_PART_MACHINE, look_cpu},
     {"isa", IQ_PART_MACHINE, look_isa},

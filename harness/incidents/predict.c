@@ -24,7 +24,9 @@ static const char *variant_word(int i)
 /* body: what golden calls the ops before the logits when it has no cells. */
 static const char *op_word(int i)
 {
-    return i < (int)IQ_OPS ? iq_op_name((unsigned)i) : i == (int)IQ_OPS ? "body" : NULL;
+    if (i >= (int)IQ_OPS)
+        i += (int)(IQ_TRAIN_OPS_END - IQ_OPS); /* those of training are no ops of an answer */
+    return i < (int)IQ_ALL_OPS ? iq_op_name((unsigned)i) : i == (int)IQ_ALL_OPS ? "body" : NULL;
 }
 
 static bool is_word(const char *s, word_fn *words)

@@ -23,9 +23,26 @@ struct job {
 
 /* ---- runs ---- */
 
-static int record(struct job *j, unsigned set, const struct iq_settings *settings, const struct iq_plan *plan,
-                  const char *name, struct iq_recorded *done, struct iq_err *err)
+/* An arm whose fault never strikes comes out otherwise than predicted, and this says why. */
+struct sleepers {
+    const struct iq_plan *plan;
+    struct iq_buf *text;
+};
+
+static int on_slept(void *self, size_t fault, const char *why)
 {
+    const struct sleepers *s = self;
+    if (fault < s->plan->n && !iq_fault_is_workaround(&s->plan->fault[fault]))
+        iq_buf_printf(s->text, "%s never fired: %s\n", s->plan->fault[fault].name, why);
+    return IQ_OK;
+}
+
+/* plan NULL, and slept: golden. */
+static int record(struct job *j, unsigned set, const struct iq_settings *settings, const struct iq_plan *plan,
+                  const char *name, struct iq_buf *slept, struct iq_recorded *done, struct iq_err *err)
+{
+    struct sleepers s = {plan, slept};
+    const struct iq_trial_events events = {.self = &s, .slept = plan ? on_slept : NULL};
     struct iq_trial t = {.model = j->options->model,
                          .settings = *settings,
                          .prompts = &j->incident->set[set].prompts,
@@ -33,7 +50,7 @@ static int record(struct job *j, unsigned set, const struct iq_settings *setting
                          .golden = plan ? j->out->golden[set] : NULL};
     struct iq_record r = {
         .store = j->store, .mode = plan ? IQ_WRITE_TRIAL : IQ_WRITE_GOLDEN, .name = name, .move_name = true};
-    return iq_record_run(&t, &r, NULL, done, err);
+    return iq_record_run(&t, &r, &events, done, err);
 }
 
 static int record_golden(struct job *j, unsigned set, struct iq_err *err)
@@ -47,7 +64,7 @@ static int record_golden(struct job *j, unsigned set, struct iq_err *err)
         const struct iq_arm *arm = &j->incident->arm[i];
         if (arm->set == set && arm->settings.level > settings.level) settings.level = arm->settings.level;
     }
-    IQ_TRY(record(j, set, &settings, NULL, name, &done, err));
+    IQ_TRY(record(j, set, &settings, NULL, name, NULL, &done, err));
     memcpy(j->out->golden[set], done.run, sizeof done.run);
     return IQ_OK;
 }
@@ -82,7 +99,8 @@ static int run_arm(struct job *j, unsigned i, struct iq_err *err)
     char name[IQ_STORE_NAME + 1];
     struct iq_recorded done;
     snprintf(name, sizeof name, "%s/%s", j->incident->name, arm->name);
-    IQ_TRY(record(j, arm->set, &arm->settings, &arm->plan, name, &done, err));
+    r->slept = IQ_BUF(1 << 20);
+    IQ_TRY(record(j, arm->set, &arm->settings, &arm->plan, name, &r->slept, &done, err));
     memcpy(r->run, done.run, sizeof r->run);
     IQ_TRY(find(j, arm->set, r, err));
     IQ_TRY(iq_predict_check(arm->predict, r->finding, r->check, &r->n_checks, err));
@@ -190,6 +208,7 @@ void iq_replay_free(struct iq_replay *r)
 {
     for (unsigned i = 0; r->arm && i < r->incident->n_arms; i++) {
         iq_finding_free(r->arm[i].finding);
+        iq_buf_free(&r->arm[i].slept);
         for (unsigned c = 0; c < r->arm[i].n_checks; c++) iq_check_free(&r->arm[i].check[c]);
     }
     free(r->arm);

@@ -23,7 +23,8 @@ struct iq_arm_result {
     struct iq_finding *finding;
     struct iq_check check[IQ_CHECKS_MAX];
     unsigned n_checks;
-    bool held; /* all of them */
+    bool held;           /* all of them */
+    struct iq_buf slept; /* a line for each fault that never struck: why */
 };
 
 struct iq_replay {

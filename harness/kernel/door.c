@@ -12,6 +12,11 @@ static struct iq_err failure;
 
 const char *iq_user_failure(void) { return failure.text; }
 
+int iq_user_explain(int status, struct iq_err *err)
+{
+    return status == IQ_CRASHED && *failure.text ? iq_fail(err, status, "%s", failure.text) : status;
+}
+
 static int fail(const struct iq_user_kernel *k, const struct iq_site *site, int status,
                 const struct iq_err *why)
 {

@@ -121,13 +121,15 @@ static int read_kernel(struct iq_user_library *l, const cJSON *obj, struct iq_er
     k->packed = flags & INQUEST_PACKED;
     snprintf(k->what, sizeof k->what, "%.150s%s[%.60s]%s", what, *what ? " " : "", l->name,
              flags & INQUEST_GOLDEN ? " claims golden's bits" : "");
-    k->variant = (struct iq_variant){.kind = k->kind->kind,
-                                     .name = k->name,
-                                     .device = "cpu",
-                                     .flags = flags & INQUEST_FAULTY ? IQ_V_FAULTY : IQ_V_BENIGN,
-                                     .params = k->param,
-                                     .params_size = k->n_params * sizeof(double),
-                                     .what = k->what};
+    k->variant =
+        (struct iq_variant){.kind = k->kind->kind,
+                            .name = k->name,
+                            .device = "cpu",
+                            /* What it does to a row may depend on the rows beside it: nobody knows. */
+                            .flags = (flags & INQUEST_FAULTY ? IQ_V_FAULTY : IQ_V_BENIGN) | IQ_V_COUPLES_ROWS,
+                            .params = k->param,
+                            .params_size = k->n_params * sizeof(double),
+                            .what = k->what};
     l->n++;
     return IQ_OK;
 }

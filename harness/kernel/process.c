@@ -158,7 +158,8 @@ static int receive(struct iq_kernel_process *p, uint32_t limit_ms, void *into, s
         int ready = poll(&fd, 1, TICK_MS);
         if (ready > 0) {
             ssize_t n = recv(p->socket, into, room, 0);
-            if (n < 0 && errno == EINTR) continue;
+            /* One that died without reading all that we sent: what it has said itself comes behind the error. */
+            if (n < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
             if (n <= 0) return buried(p, err);
             *got = (size_t)n;
         }

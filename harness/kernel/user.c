@@ -160,7 +160,7 @@ static int add(struct iq_kernel_program *program, const struct iq_kernel_limits 
     l->program = *program;
     l->limits = *limits;
     memcpy(l->sha256, sha256, sizeof sha256);
-    const char *shown = *file ? file : l->program.argv[0], *slash = strrchr(shown, '/');
+    const char *shown = *file || !l->program.argv ? file : l->program.argv[0], *slash = strrchr(shown, '/');
     snprintf(l->name, sizeof l->name, "%.120s", slash ? slash + 1 : shown);
     status = learn(l, err);
     if (status != IQ_OK) {
@@ -249,6 +249,7 @@ const char *iq_user_float_mode(const struct iq_user_use *u)
     return *u->library->float_mode ? u->library->float_mode : NULL;
 }
 const char *iq_user_name(const struct iq_user_use *u) { return u->library->name; }
+const char *iq_user_sha256(const struct iq_user_use *u) { return u->library->sha256; }
 
 const char *iq_user_file_of(const struct iq_variant *v)
 {

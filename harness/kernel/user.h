@@ -30,6 +30,7 @@ void iq_user_write(const struct iq_user_use *, struct iq_jw *);
 /* What its loading did to the floating-point mode of its process ("flushes subnormals to zero"), or NULL. */
 const char *iq_user_float_mode(const struct iq_user_use *);
 const char *iq_user_name(const struct iq_user_use *);
+const char *iq_user_sha256(const struct iq_user_use *); /* of its file; "": it has none */
 /* The library's file of a variant that is one of its kernels; NULL: it is none, or a program's. */
 struct iq_variant;
 const char *iq_user_file_of(const struct iq_variant *);
@@ -39,5 +40,7 @@ int iq_user_start(const struct iq_user_use *, struct iq_err *err);
 void iq_user_stop(void); /* all of this process */
 /* The sentence about the call that failed last ("" if none did): kernel, library, how, where. */
 const char *iq_user_failure(void);
+/* Puts that sentence in the place of an engine's, where it is a kernel's crash that ended a step. Returns `status`. */
+int iq_user_explain(int status, struct iq_err *err);
 
 #endif

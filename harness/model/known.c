@@ -21,6 +21,7 @@ const struct iq_known_model iq_known_models[] = {
         .sha256 = IQ_EMBEDDED_DENSE_SHA256,
         .bytes = IQ_EMBEDDED_DENSE_BYTES,
         .what = "the dense canary, bf16, 3.7 MB: answers what `canary prompts` asks; inside this binary",
+        .near_ties = "near-tie-dense.jsonl",
     },
     {
         .name = "canary-moe",

@@ -19,6 +19,8 @@ struct iq_known_model {
     const char *sha256;            /* of the file, 64 hex digits */
     uint64_t bytes, package_bytes; /* sizes of the file and of the wheel */
     const char *what;              /* one line for people */
+    const char
+        *near_ties; /* the file of its near ties among the shipped ones (canary/near_ties.h), or NULL */
 };
 
 extern const struct iq_known_model iq_known_models[]; /* ends with a NULL name */

@@ -8,7 +8,7 @@ bool iq_plan_trains(const struct iq_plan *p)
     for (size_t i = 0; i < p->n; i++) {
         bool answers = false, trains = false;
         for (unsigned op = 0; op < IQ_ALL_OPS; op++)
-            if (iq_fault_at(&p->fault[i], (enum iq_op_id)op)) *(op < IQ_OPS ? &answers : &trains) = true;
+            if (iq_fault_at(&p->fault[i], (enum iq_op_id)op)) *(iq_op_trains(op) ? &trains : &answers) = true;
         if (trains && !answers) return true;
     }
     return false;
@@ -29,10 +29,10 @@ static void find_ops(const struct checking *c, size_t i)
     struct iq_plan_finding *out = &c->out[i];
     struct iq_buf first = IQ_BUF(4096);
     unsigned n = 0, refused = 0;
-    for (unsigned op = c->trains ? IQ_OPS : 0; op < (c->trains ? IQ_ALL_OPS : IQ_OPS); op++) {
+    for (unsigned op = 0; op < IQ_ALL_OPS; op++) {
         const char *lacking;
         struct iq_buf why = IQ_BUF(4096);
-        if (!iq_fault_at(f, (enum iq_op_id)op)) continue;
+        if (iq_op_trains(op) != c->trains || !iq_fault_at(f, (enum iq_op_id)op)) continue;
         bool never = !iq_plan_world_has(c->world, (enum iq_op_id)op, &lacking);
         if (never)
             iq_buf_printf(&why, "there is no %s: %s", iq_op_name(op), lacking);

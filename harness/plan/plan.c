@@ -77,13 +77,18 @@ int iq_plan_parse(const cJSON *json, const char *where, struct iq_plan *out, str
     return parse(json, where, NULL, out, settings, err);
 }
 
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+}
+
 int iq_plan_load(const char *path, struct iq_plan *out, struct iq_settings *settings, struct iq_err *err)
 {
     cJSON *json;
     *out = (struct iq_plan){0};
     IQ_TRY(iq_json_load(path, FILE_MAX, &json, err));
-    const char *slash = strrchr(path, '/');
-    char *dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    char *dir = folder_of(path);
     int status =
         dir ? parse(json, path, dir, out, settings, err) : iq_fail(err, IQ_MEMORY, "%s: no memory", path);
     free(dir);
@@ -93,10 +98,11 @@ int iq_plan_load(const char *path, struct iq_plan *out, struct iq_settings *sett
 
 static bool has_op(const struct iq_fault *f, bool training)
 {
-    const unsigned from = training ? IQ_OPS : 0, to = training ? IQ_ALL_OPS : IQ_OPS;
-    if (f->op != IQ_OP_NONE) return f->op >= from && f->op < to;
-    for (unsigned op = from; op < to; op++)
-        if (iq_op_kind((enum iq_op_id)op) == f->kind) return true;
+    for (unsigned op = 0; op < IQ_ALL_OPS; op++) {
+        bool trains = iq_op_trains(op);
+        bool struck = f->op == IQ_OP_NONE ? iq_op_kind((enum iq_op_id)op) == f->kind : f->op == op;
+        if (trains == training && struck) return true;
+    }
     return false;
 }
 
@@ -156,6 +162,40 @@ int iq_plan_add_library(struct iq_plan *p, const struct iq_user_use *u, struct i
     p->library = grown;
     p->library[p->libraries++] = *u;
     return IQ_OK;
+}
+
+/* An entry that is a path alone becomes an object first. */
+static int pin(cJSON *list, int i, const struct iq_user_use *u, struct iq_err *err)
+{
+    cJSON *item = cJSON_GetArrayItem(list, i);
+    if (cJSON_IsString(item)) {
+        cJSON *object = cJSON_CreateObject();
+        if (!object || !cJSON_AddStringToObject(object, "file", item->valuestring) ||
+            !cJSON_ReplaceItemInArray(list, i, object)) {
+            cJSON_Delete(object);
+            return iq_fail(err, IQ_MEMORY, "no memory for a plan");
+        }
+        item = object;
+    }
+    if (!*iq_user_sha256(u) || cJSON_GetObjectItemCaseSensitive(item, "sha256")) return IQ_OK;
+    return cJSON_AddStringToObject(item, "sha256", iq_user_sha256(u))
+               ? IQ_OK
+               : iq_fail(err, IQ_MEMORY, "no memory for a plan");
+}
+
+int iq_plan_pin_libraries(cJSON *plan, const char *path, struct iq_err *err)
+{
+    struct iq_plan read = {0};
+    cJSON *list = cJSON_GetObjectItemCaseSensitive(plan, "libraries");
+    if (!list) return IQ_OK;
+    char *dir = folder_of(path);
+    int status = dir ? iq_variants_register(err) : iq_fail(err, IQ_MEMORY, "%s: no memory", path);
+    if (status == IQ_OK) status = read_libraries(list, dir, path, &read, err);
+    for (size_t i = 0; i < read.libraries && status == IQ_OK; i++)
+        status = pin(list, (int)i, &read.library[i], err);
+    iq_plan_free(&read);
+    free(dir);
+    return status;
 }
 
 int iq_plan_start(const struct iq_plan *p, struct iq_err *err)

@@ -31,6 +31,9 @@ int iq_plan_check_device(const struct iq_plan *, const struct iq_settings *, str
 int iq_plan_check_ops(const struct iq_plan *, bool training, struct iq_err *err);
 /* One more library, which the command line names. IQ_MEMORY. */
 int iq_plan_add_library(struct iq_plan *, const struct iq_user_use *, struct iq_err *err);
+/* Reads the libraries of a plan that is read elsewhere (path: its file): their variants are registered, and each entry gets its
+ * "sha256", which says what it was without a path. */
+int iq_plan_pin_libraries(cJSON *plan, const char *path, struct iq_err *err);
 /* Starts the processes of its libraries' kernels, for this process. */
 int iq_plan_start(const struct iq_plan *, struct iq_err *err);
 void iq_plan_free(struct iq_plan *);

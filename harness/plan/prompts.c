@@ -2,6 +2,7 @@
 #include "kernels/base/grow.h"
 
 #include <errno.h>
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,10 @@ enum { PROMPTS_MAX = 1 << 20, PROMPT_NOW = 1767225600 /* 2026-01-01, for templat
 /* 1e-6, less what its float loses in the nine digits of a record (9.99999997e-07), which must be read again. */
 #define LEAST_TOP_P 9.9999999e-7
 
-static const char *const fields[] = {"id",      "messages",    "prompt",      "ids",    "max_tokens",
-                                     "seed",    "temperature", "top_k",       "top_p",  "min_p",
-                                     "session", "arrive_ms",   "ignore_stop", "expect", "bad_words",
-                                     "allowed", "adapter",     NULL};
+static const char *const fields[] = {
+    "id",       "messages", "prompt",    "ids",       "max_tokens",  "seed",   "temperature", "top_k",
+    "top_p",    "min_p",    "session",   "arrive_ms", "ignore_stop", "expect", "tie",         "cancel_after",
+    "truncate", "tenant",   "bad_words", "allowed",   "adapter",     NULL};
 
 static int add(struct iq_prompts *p, struct iq_prompt **out, struct iq_err *err)
 {
@@ -36,7 +37,8 @@ static int copy(const char *s, char **out, struct iq_err *err)
 static int read_params(const cJSON *line, const char *where, const struct iq_prompt_defaults *d,
                        struct iq_prompt *p, struct iq_err *err)
 {
-    uint64_t max_tokens = d->max_tokens, top_k = d->top_k, session = 0, arrive_ms = 0, seed = d->seed;
+    uint64_t max_tokens = d->max_tokens, top_k = d->top_k, session = 0, arrive_ms = 0, seed = d->seed,
+             cancel_after = 0, truncate = 0, tenant = 0;
     double temperature = d->temperature, top_p = d->top_p, min_p = d->min_p;
     bool ignore_stop = false;
     const char *expect = NULL, *adapter = NULL;
@@ -49,6 +51,9 @@ static int read_params(const cJSON *line, const char *where, const struct iq_pro
     IQ_TRY(iq_json_u64_opt(line, "session", 0, UINT32_MAX, where, &session, err));
     IQ_TRY(iq_json_u64_opt(line, "arrive_ms", 0, (uint64_t)1 << 40, where, &arrive_ms, err));
     IQ_TRY(iq_json_bool_opt(line, "ignore_stop", where, &ignore_stop, err));
+    IQ_TRY(iq_json_u64_opt(line, "cancel_after", 0, 1 << 24, where, &cancel_after, err));
+    IQ_TRY(iq_json_u64_opt(line, "truncate", 0, 1 << 24, where, &truncate, err));
+    IQ_TRY(iq_json_u64_opt(line, "tenant", 0, UINT32_MAX, where, &tenant, err));
     IQ_TRY(iq_json_str_opt(line, "expect", where, &expect, err));
     IQ_TRY(copy(expect, &p->expect, err));
     IQ_TRY(iq_json_str_opt(line, "adapter", where, &adapter, err));
@@ -63,7 +68,10 @@ static int read_params(const cJSON *line, const char *where, const struct iq_pro
                                      .seed = seed,
                                      .arrive_us = arrive_ms * 1000,
                                      .score = d->score,
-                                     .ignore_stop = ignore_stop};
+                                     .ignore_stop = ignore_stop,
+                                     .cancel_after = (uint32_t)cancel_after,
+                                     .truncate = (uint32_t)truncate,
+                                     .tenant = (uint32_t)tenant};
     return IQ_OK;
 }
 
@@ -83,6 +91,9 @@ static int write_params(struct iq_prompt *p, struct iq_err *err)
     if (r->session) iq_jw_key(&w, "session"), iq_jw_u64(&w, r->session);
     if (r->arrive_us) iq_jw_key(&w, "arrive_ms"), iq_jw_u64(&w, r->arrive_us / 1000);
     if (r->ignore_stop) iq_jw_key(&w, "ignore_stop"), iq_jw_bool(&w, true);
+    if (r->cancel_after) iq_jw_key(&w, "cancel_after"), iq_jw_u64(&w, r->cancel_after);
+    if (r->truncate) iq_jw_key(&w, "truncate"), iq_jw_u64(&w, r->truncate);
+    if (r->tenant) iq_jw_key(&w, "tenant"), iq_jw_u64(&w, r->tenant);
     if (p->expect) iq_jw_key(&w, "expect"), iq_jw_str(&w, p->expect);
     if (p->adapter) iq_jw_key(&w, "adapter"), iq_jw_str(&w, p->adapter);
     int status = iq_prompt_words_write(&p->words, &w, err);
@@ -117,7 +128,7 @@ static int check_messages(const cJSON *messages, const char *where, struct iq_er
     return IQ_OK;
 }
 
-static int read_ids(const cJSON *ids, const char *where, struct iq_prompt *p, struct iq_err *err)
+static int read_ids(const cJSON *ids, const char *where, struct iq_ids *out, struct iq_err *err)
 {
     const cJSON *item;
     if (!cJSON_IsArray(ids) || !ids->child)
@@ -126,8 +137,38 @@ static int read_ids(const cJSON *ids, const char *where, struct iq_prompt *p, st
     {
         uint64_t id;
         IQ_TRY(iq_json_item_u64(item, 0, UINT32_MAX - 1, where, &id, err));
-        IQ_TRY(iq_ids_put(&p->ids, (uint32_t)id, err));
+        IQ_TRY(iq_ids_put(out, (uint32_t)id, err));
     }
+    return IQ_OK;
+}
+
+static int read_tie(const cJSON *tie, const char *line, uint32_t max_tokens, struct iq_prompt_tie *out,
+                    struct iq_err *err)
+{
+    static const char *const known[] = {"model", "token", "rival", "margin", "ids", NULL};
+    char where[560];
+    const char *model;
+    uint64_t token, rival;
+    double margin = -1;
+    snprintf(where, sizeof where, "%s: tie", line);
+    IQ_TRY(iq_json_known(tie, known, where, err));
+    IQ_TRY(iq_json_str(tie, "model", where, &model, err));
+    IQ_TRY(iq_json_u64(tie, "token", 0, UINT32_MAX - 1, where, &token, err));
+    IQ_TRY(iq_json_u64(tie, "rival", 0, UINT32_MAX - 1, where, &rival, err));
+    IQ_TRY(iq_json_f64_opt(tie, "margin", 0, FLT_MAX, where, &margin, err));
+    IQ_TRY(read_ids(cJSON_GetObjectItemCaseSensitive(tie, "ids"), where, &out->ids, err));
+    if (margin < 0) return iq_fail(err, IQ_FORMAT, "%s: \"margin\" is missing", where);
+    if (strlen(model) != IQ_SHA256_HEX - 1)
+        return iq_fail(err, IQ_FORMAT, "%s: model: found %zu characters, expected a SHA-256 of %d", where,
+                       strlen(model), IQ_SHA256_HEX - 1);
+    if (token + 1 != out->ids.n || out->ids.n != max_tokens)
+        return iq_fail(
+            err, IQ_FORMAT,
+            "%s: found token %llu, %zu ids and max_tokens %u; expected an answer that ends with the tie",
+            where, (unsigned long long)token, out->ids.n, max_tokens);
+    memcpy(out->model, model, sizeof out->model);
+    out->rival = (uint32_t)rival;
+    out->margin = (float)margin;
     return IQ_OK;
 }
 
@@ -151,9 +192,11 @@ static int read_line(cJSON *line, const char *where, const struct iq_prompt_defa
         IQ_TRY(check_messages(messages, where, err));
         p->messages = cJSON_DetachItemFromObjectCaseSensitive(line, "messages");
     }
-    if (ids) IQ_TRY(read_ids(ids, where, p, err));
+    const cJSON *tie = cJSON_GetObjectItemCaseSensitive(line, "tie");
+    if (ids) IQ_TRY(read_ids(ids, where, &p->ids, err));
     IQ_TRY(copy(text, &p->text, err));
     IQ_TRY(read_params(line, where, d, p, err));
+    if (tie) IQ_TRY(read_tie(tie, where, p->request.max_tokens, &p->tie, err));
     return write_params(p, err);
 }
 
@@ -287,6 +330,25 @@ static int encode_messages(const struct iq_prompt *p, const struct iq_model *m, 
     return status;
 }
 
+/* Where the messages of a prompt begin: at the control token that opens the first, each time that it stands there. A
+ * beginning of the sequence before them, which a template has once, is no part of any. */
+static int find_parts(struct iq_prompt *p, const struct iq_tokenizer *t, struct iq_err *err)
+{
+    const uint32_t *id = p->ids.id;
+    size_t n = p->ids.n, at = 0, again = 0;
+    bool begins = n && id[0] == iq_tokenizer_bos(t);
+    for (size_t i = 1; i < n; i++) again += id[i] == id[0];
+    if (begins && !again) at = 1;
+    p->request.special = (uint32_t)at;
+    for (size_t i = at; i < n; i++) {
+        if (i == at || (id[i] == id[at] && iq_tokenizer_is_special(t, id[at])))
+            IQ_TRY(iq_ids_put(&p->parts, (uint32_t)i, err));
+    }
+    p->request.part = p->parts.id;
+    p->request.parts = (uint32_t)p->parts.n;
+    return IQ_OK;
+}
+
 int iq_prompts_tokenize(struct iq_prompts *all, const struct iq_model *m, struct iq_err *err)
 {
     all->request = calloc(all->n ? all->n : 1, sizeof *all->request);
@@ -299,6 +361,7 @@ int iq_prompts_tokenize(struct iq_prompts *all, const struct iq_model *m, struct
             status = iq_tokenizer_encode(m->tokenizer, p->text, strlen(p->text),
                                          IQ_ENCODE_SPECIAL | IQ_ENCODE_PARSE, &p->ids, err);
         if (p->messages) status = encode_messages(p, m, &p->ids, err);
+        if (status == IQ_OK) status = find_parts(p, m->tokenizer, err);
         if (status != IQ_OK) {
             iq_err_prefix(err, "prompt %s: ", p->id);
             return status;
@@ -332,6 +395,8 @@ void iq_prompts_free(struct iq_prompts *all)
         cJSON_Delete(p->messages);
         iq_ids_free(&p->ids);
         iq_prompt_words_free(&p->words);
+        iq_ids_free(&p->parts);
+        iq_ids_free(&p->tie.ids);
     }
     iq_adapters_free(&all->adapters);
     free(all->prompt);

@@ -2,7 +2,10 @@
  *
  * A line is {"id": "q1", "messages": [{"role": "user", "content": "..."}]}, or "prompt" (raw text: no template), or
  * "ids" (token ids), with optional max_tokens, seed, temperature, top_k, top_p, min_p, session, arrive_ms, ignore_stop,
- * bad_words, allowed (prompt_words.h), adapter (a name) and expect (the exact answer). Unknown fields are errors. Ids are unique.
+ * expect (the exact answer), bad_words, allowed (prompt_words.h), adapter (a name), cancel_after (the caller goes away after so
+ * many tokens, prompt included), truncate (a longer prompt loses its oldest tokens) and tenant (whose it is: prefixes are not
+ * shared between tenants). Unknown fields are errors. Ids are unique.
+ * Near ties (harness/canary/ties.h) have "tie" too: what golden does with this model. It changes nothing of a run.
  * Life cycle: read the lines, then tokenise with a model. Ownership: iq_prompts_free frees all; requests borrow from it.
  */
 #ifndef IQ_HARNESS_PROMPTS_H
@@ -22,15 +25,25 @@ struct iq_prompt_defaults {
     bool score; /* score prompts instead of generating */
 };
 
+/* Where golden's two best tokens are nearly equal. */
+struct iq_prompt_tie {
+    struct iq_ids ids; /* golden's answer up to the tie, its token included; none: the prompt has no tie */
+    uint32_t rival;    /* the token that it would be instead */
+    float margin;      /* its logit is so much less */
+    char model[IQ_SHA256_HEX]; /* whose tie it is */
+};
+
 struct iq_prompt {
-    char *id, *params; /* params: canonical JSON of what follows */
-    cJSON *messages;   /* or NULL */
-    char *text;        /* raw text, or NULL */
-    struct iq_ids ids; /* token ids: given, or after tokenising */
+    char *id, *params;   /* params: canonical JSON of what follows */
+    cJSON *messages;     /* or NULL */
+    char *text;          /* raw text, or NULL */
+    struct iq_ids ids;   /* token ids: given, or after tokenising */
+    struct iq_ids parts; /* where its messages begin, after tokenising */
     struct iq_request request;
     struct iq_prompt_words words; /* what the answer may be */
     char *adapter;                /* its name, or NULL */
     char *expect;                 /* or NULL */
+    struct iq_prompt_tie tie;
 };
 
 struct iq_prompts {

@@ -44,6 +44,10 @@ static const struct setting {
     S(prefix_min, "prefix-min", NULL, 0, 1048576),
     S(prefix_cache, "prefix-cache", booleans, 0, 0),
     S(captured, "captured", booleans, 0, 0),
+    ROW(remote_kv, "remote-kv", booleans, 0, 0, true),
+    ROW(defragment, "defragment", NULL, 0, 1048576, true),
+    ROW(long_factor, "long-factor", NULL, 0, 64, true),
+    ROW(long_from, "long-from", NULL, 0, 16777216, true),
     S(arrivals, "arrivals", NULL, 0, 1e9),
     S(seed, "arrival-seed", NULL, 0, 4294967295.0),
     S(device, "device", devices, 0, 0),
@@ -168,6 +172,9 @@ void iq_settings_engine(const struct iq_settings *s, struct iq_engine_config *c)
                                    .start_s = s->start_s,
                                    .prefix_min = s->prefix_min,
                                    .prefix_cache = s->prefix_cache,
+                                   .remote_kv = s->remote_kv,
+                                   .defragment = s->defragment,
+                                   .long_from = s->long_from,
                                    .captured = s->captured,
                                    .act = (enum iq_act)s->dtype,
                                    .device = devices[s->device],
@@ -183,6 +190,7 @@ void iq_settings_model(const struct iq_settings *s, struct iq_model_options *o)
                                    .expert_parallel = s->expert_parallel,
                                    .threads = s->threads,
                                    .positions = s->positions,
+                                   .long_factor = s->long_factor,
                                    .weights = true};
 }
 

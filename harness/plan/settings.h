@@ -11,8 +11,10 @@ struct iq_settings {
     uint32_t threads, tp, expert_parallel, batch, chunk, kv_blocks, prefix_min, logits, positions;
     /* Requests per 1,000 seconds of virtual time, as a seeded Poisson process; 0: all at once. */
     uint32_t arrivals;
+    uint32_t defragment, long_factor, long_from;
     uint32_t seed;                                /* of the arrivals */
     uint32_t start_s;                             /* seconds of the day at clock 0 */
+    uint32_t remote_kv;                           /* boolean */
     uint32_t prefix_cache, captured;              /* booleans */
     uint32_t device, isa, dtype, products, level; /* indices of words */
 };
@@ -94,6 +96,28 @@ struct iq_settings {
          .type = IQ_FLAG_SWITCH,                                                                             \
          .fallback = "on",                                                                                   \
          .help = "compute every prompt from its first token"},                                               \
+        {.name = "remote-kv",                                                                                \
+         .type = IQ_FLAG_SWITCH,                                                                             \
+         .help = "prefixes come from a remote cache: they are copied into blocks of the request's own"},     \
+        {.name = "defragment",                                                                               \
+         .type = IQ_FLAG_INT,                                                                                \
+         .meta = "N",                                                                                        \
+         .lo = 0,                                                                                            \
+         .hi = 1048576,                                                                                      \
+         .help = "compact the KV blocks every N steps; 0: never (default 0)"},                               \
+        {.name = "long-factor",                                                                              \
+         .type = IQ_FLAG_INT,                                                                                \
+         .meta = "N",                                                                                        \
+         .lo = 0,                                                                                            \
+         .hi = 64,                                                                                           \
+         .help = "a second pool, set up for contexts N times as long: angles of positions are divided by N " \
+                 "(longrope: its long factors); 0: there is one pool (default 0)"},                          \
+        {.name = "long-from",                                                                                \
+         .type = IQ_FLAG_INT,                                                                                \
+         .meta = "N",                                                                                        \
+         .lo = 0,                                                                                            \
+         .hi = 16777216,                                                                                     \
+         .help = "requests of more than N tokens, prompt and answer, go to that pool (default 0)"},          \
         {.name = "captured",                                                                                 \
          .type = IQ_FLAG_SWITCH,                                                                             \
          .help = "pad decode steps to captured batch sizes (1, 2, 4, 8, 16, ...)"},                          \

@@ -101,10 +101,21 @@ static bool in_layers(enum iq_op_id op)
 }
 static bool in_head(enum iq_op_id op) { return op >= IQ_OP_FINAL_NORM && op <= IQ_OP_SAMPLE; }
 
+/* Control ops that only some settings need. */
+static const char *control_lacks(const struct iq_settings *s, enum iq_op_id op)
+{
+    if (op == IQ_OP_PLACE && !s->long_factor) return "there is one pool (--long-factor)";
+    if (op == IQ_OP_KV_EVICT && !s->prefix_cache) return "the prefix cache is off";
+    if (op == IQ_OP_KV_LAND && !(s->prefix_cache && s->remote_kv))
+        return "prefixes are not remote (--remote-kv, and the prefix cache on)";
+    if (op == IQ_OP_KV_MOVE && !s->defragment) return "KV blocks are never moved (--defragment)";
+    return NULL;
+}
+
 bool iq_plan_world_has(const struct iq_plan_world *w, enum iq_op_id op, const char **why)
 {
-    *why = NULL;
-    if (op >= IQ_OPS) return true;
+    *why = op >= IQ_OPS ? control_lacks(w->settings, op) : NULL;
+    if (op >= IQ_OPS) return !*why;
     const struct iq_uses all = {true, true, true};
     if (w->model && !iq_graph_has(w->model, all, op))
         *why = op == IQ_OP_Q_NORM || op == IQ_OP_K_NORM ? "the model has no norms of q and k"
@@ -223,6 +234,8 @@ static bool step_field(const struct asked *a, const char *name)
         range(d, 0, 0, "no prefix cache");
     else if (!strcmp(name, "kv_blocks") && s->kv_blocks)
         range(d, s->kv_blocks, s->kv_blocks, "--kv-blocks");
+    else if (!strcmp(name, "moves") && !s->defragment)
+        range(d, 0, 0, "no --defragment");
     else if (!strcmp(name, "kv_free") && s->kv_blocks)
         range(d, 0, s->kv_blocks, "--kv-blocks");
     else
@@ -327,6 +340,7 @@ static bool row_field(const struct asked *a, const char *name)
         {"generated", 0, context - 1, prompts},
         {"splits", 1, (context + IQ_KEY_CHUNK - 1) / IQ_KEY_CHUNK, prompts},
         {"session_hash", 0, UINT32_MAX, ""},
+        {"pool", 0, a->s->long_factor ? 1 : 0, a->s->long_factor ? "--long-factor" : "no --long-factor"},
         {"others", 0, prefix ? 0 : a->batch - 1, "--batch"},
         {"row", 0, prefix ? 0 : most_tokens(a) - 1, ""},
         {"share", 1, most_tokens(a), ""},
@@ -343,8 +357,10 @@ static void domain(void *self, enum iq_op_id op, const char *name, struct iq_dom
 {
     struct iq_plan_world *w = self;
     struct asked a = {.w = w, .s = w->settings, .op = op, .d = out};
-    if (op >= IQ_OPS) { /* training tells of none of it */
+    if (op >= IQ_OPS) { /* training tells of none of it, and of decisions little is known before */
         if (!strcmp(name, "op")) *out = iq_domain_range(op, op);
+        bool nowhere = !strcmp(name, "layer") || !strcmp(name, "prev_op") || !strcmp(name, "next_op");
+        if (nowhere && iq_op_is_control(op)) *out = iq_domain_nothing();
         return;
     }
     a.requests = w->prompts ? w->prompts->n : UINT32_MAX;

@@ -1,12 +1,27 @@
 #include "harness/report/fired_report.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 void iq_fired_add(struct iq_fired *fired, size_t n, const struct iq_firing *r)
 {
     if (r->fault >= n) return;
     fired[r->fault].times++;
     fired[r->fault].changed += r->rows_changed;
+}
+
+int iq_fired_slept(struct iq_fired *fired, size_t n, size_t fault, const char *why)
+{
+    if (fault >= n) return IQ_OK;
+    free(fired[fault].slept);
+    return (fired[fault].slept = strdup(why)) ? IQ_OK : IQ_MEMORY;
+}
+
+void iq_fired_free(struct iq_fired *fired, size_t n)
+{
+    for (size_t i = 0; fired && i < n; i++) free(fired[i].slept);
+    free(fired);
 }
 
 int iq_fired_read(struct iq_fired *fired, size_t n, const struct iq_trace *t, struct iq_err *err)
@@ -28,7 +43,7 @@ void iq_fired_text(const struct iq_plan *p, const struct iq_fired *fired, struct
         if (fired[i].times)
             iq_buf_printf(out, "fired %" PRIu64 " times, no bit changed", fired[i].times);
         else
-            iq_buf_printf(out, "never fired; check its `when`");
+            iq_buf_printf(out, "never fired; %s", fired[i].slept ? fired[i].slept : "check its `when`");
         if (f->variant->needs) iq_buf_printf(out, "; it needs %s", f->variant->needs);
         iq_buf_put(out, "\n", 1);
     }

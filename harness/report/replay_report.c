@@ -62,6 +62,9 @@ static void row(const struct iq_arm *arm, const struct iq_arm_result *r, int nam
         if (!r->check[i].held)
             iq_buf_printf(b, "  %s: predicted %s, found %s\n", r->check[i].field, r->check[i].expected,
                           r->check[i].found);
+    for (const char *line = r->held ? NULL : r->slept.data, *end; line && (end = strchr(line, '\n'));
+         line = end + 1)
+        iq_buf_printf(b, "  %.*s\n", (int)(end - line), line);
 }
 
 /* What the plan says, to be read beside what the finding says without it. */

@@ -57,6 +57,12 @@ void iq_judge_close(struct iq_judge *j) { iq_plan_free(&j->plan); }
 
 static uint32_t most(uint64_t v, uint32_t limit) { return (uint32_t)(v < limit ? v : limit); }
 
+/* Fewer rows where there are many; odd stays odd, and what is left behind a tile of up to 16 rows stays as it is. */
+static uint32_t rows_like(uint32_t tokens)
+{
+    return tokens <= ROWS_MAX ? tokens : ROWS_MAX - 16 + tokens % 16;
+}
+
 static enum iq_format weights_format(const char *name)
 {
     for (int f = 0; f < IQ_FORMATS; f++)
@@ -106,7 +112,7 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
              qw = (uint32_t)(j->heads * j->head_dim);
     uint32_t ffn_unit = iq_ffn_unit((uint32_t)j->ffn),
              ffn_units = ((uint32_t)j->ffn + ffn_unit - 1) / ffn_unit;
-    *out = (struct iq_vitro_shape){.rows = most(s->tokens, ROWS_MAX),
+    *out = (struct iq_vitro_shape){.rows = rows_like(s->tokens),
                                    .unit = IQ_UNIT,
                                    .format = weights_format(j->weights),
                                    .act = j->settings.dtype,
@@ -126,7 +132,7 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
                   {"ffn_reduce", 0, j->hidden, 0, ffn_units}};
     bool sampler = !strcmp(s->op, "sample") || !strcmp(s->op, "temper") || !strcmp(s->op, "mask");
     if (sampler || !strcmp(s->op, "topk")) {
-        out->rows = sampler ? SAMPLER_ROWS : most(s->batch, ROWS_MAX);
+        out->rows = sampler ? SAMPLER_ROWS : rows_like(s->batch);
         out->vocab = (uint32_t)j->vocab;
         out->k =
             j->settings.logits > IQ_TOP ? most(j->settings.logits, out->vocab) : most(IQ_TOP, out->vocab);
@@ -170,6 +176,39 @@ static void explain(const struct iq_vitro_report *r, const char *variant, struct
     }
 }
 
+/* What the comparator has proved when it calls a control op guilty (compare.h); NULL: the op is none of these. */
+static const char *control_proof(const char *op)
+{
+    static const struct {
+        const char *op, *proof;
+    } known[] = {
+        {"prefix",
+         "a prefix hit attached K and V that no request computed for these tokens (hit must equal miss)"},
+        {"weights",
+         "the weights in memory are not the file's: their digest is not golden's, which loaded the same "
+         "file"},
+        {"assemble",
+         "the same request became other prompt ids or sampling parameters than in golden (what is asked "
+         "must be what the model sees)"},
+        {"place",
+         "the same request was served by another pool than in golden: its position settings are not those "
+         "for its length"},
+        {"kv_land", "K and V of a prefix hit were read before they had landed (hit must equal miss)"},
+        {"kv_move", "K and V are others since their block was moved (a copy must equal its source)"},
+        {"kv_alloc", "a block was handed out while another request held it: K and V that it reads are others "
+                     "than it wrote"},
+        {"kv_evict", "a block was evicted while a request held it: K and V that it reads are others than it "
+                     "wrote"},
+        {"kv_free", "a block was freed while it was still held or cached: K and V that are read there are "
+                    "others than were written"},
+        {"identity", "a prefix hit attached K and V that were computed under other settings (a key must tell "
+                     "them apart)"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i].op, op)) return known[i].proof;
+    return NULL;
+}
+
 int iq_judge_suspect(void *ctx, const struct iq_suspect *s, struct iq_vitro_result *out, struct iq_err *err)
 {
     struct iq_judge *j = ctx;
@@ -178,18 +217,9 @@ int iq_judge_suspect(void *ctx, const struct iq_suspect *s, struct iq_vitro_resu
     const struct iq_variant *variant = iq_variant_find(s->kind, s->variant);
     const void *params = NULL;
     struct iq_exec x = {0};
-    if (!strcmp(s->op, "prefix")) { /* the comparator's own proof: see compare.h */
+    if (control_proof(s->op)) {
         out->numerics = IQ_NUMERICS_VIOLATES;
-        snprintf(
-            out->evidence, sizeof out->evidence,
-            "a prefix hit attached K and V that no request computed for these tokens (hit must equal miss)");
-        return IQ_OK;
-    }
-    if (!strcmp(s->op, "weights")) {
-        out->numerics = IQ_NUMERICS_VIOLATES;
-        snprintf(out->evidence, sizeof out->evidence,
-                 "the weights in memory are not the file's: their digest is not golden's, who loaded the "
-                 "same file");
+        snprintf(out->evidence, sizeof out->evidence, "%s", control_proof(s->op));
         return IQ_OK;
     }
     if (s->fault >= 0 && (size_t)s->fault < j->plan.n) {

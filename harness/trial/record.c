@@ -66,6 +66,12 @@ static int on_trajectory(void *self, const char *json)
     return user->trajectory(user->self, json);
 }
 
+static int on_slept(void *self, size_t fault, const char *why)
+{
+    const struct iq_trial_events *user = ((struct recording *)self)->user;
+    return user->slept(user->self, fault, why);
+}
+
 /* Kept with the run: the manifest was written before anything was chosen. */
 static int on_libraries(void *self, const char *json)
 {
@@ -82,6 +88,7 @@ int iq_record_run(const struct iq_trial *trial, const struct iq_record *spec,
     struct iq_trial_events events = {
         .self = &r, .begin = on_begin, .progress = on_progress, .libraries = on_libraries};
     if (user && user->line) events.line = on_line;
+    if (user && user->slept) events.slept = on_slept;
     if (user && user->trajectory) events.trajectory = on_trajectory;
     struct iq_err local = {0};
     if (!err) err = &local;

@@ -20,7 +20,7 @@ struct iq_recorded {
 };
 
 /* Runs the trial and publishes it. A trial that dies is published too, as crashed: *out tells. Of `user` (may be NULL)
- * only line, trajectory and libraries are called. Errors: what stopped it; then a trial leaves nothing and a golden its requests. */
+ * only line, trajectory, slept and libraries are called. Errors: what stopped it; then a trial leaves nothing and a golden its requests. */
 int iq_record_run(const struct iq_trial *, const struct iq_record *, const struct iq_trial_events *user,
                   struct iq_recorded *out, struct iq_err *err);
 

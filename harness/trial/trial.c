@@ -46,6 +46,12 @@ static int on_note(void *self, const char *text)
 {
     const struct iq_trial_events *e = ((struct coordinator *)self)->events;
     if (text[0] == IQ__TRAJECTORY_MARK) return e->trajectory ? e->trajectory(e->self, text + 1) : IQ_OK;
+    if (text[0] == IQ__SLEPT_MARK && e->slept) {
+        char *why;
+        size_t fault = strtoul(text + 1, &why, 10);
+        return e->slept(e->self, fault, why + (*why == ' '));
+    }
+    if (text[0] == IQ__SLEPT_MARK) return IQ_OK;
     if (text[0] == IQ__LIBRARIES_MARK) return e->libraries ? e->libraries(e->self, text + 1) : IQ_OK;
     return e->line ? e->line(e->self, text) : IQ_OK;
 }

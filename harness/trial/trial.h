@@ -38,6 +38,8 @@ struct iq_trial_events {
     int (*progress)(void *self, const struct iq_wire_progress *);
     int (*line)(void *self, const char *text);
     int (*trajectory)(void *self, const char *json);
+    /* Why a fault of the plan never struck, as far as the calls tell that asked. */
+    int (*slept)(void *self, size_t fault, const char *why);
     int (*libraries)(void *self,
                      const char *json); /* what cuBLAS and the like chose; only where they took part */
 };

@@ -167,11 +167,28 @@ static int note(struct trial *t, char mark, struct iq_err *err)
                          mark == IQ__LIBRARIES_MARK ? "what libraries chose is" : "the trajectory is");
 }
 
+/* A note for each fault that never struck. */
+static int say_slept(struct trial *t, struct iq_err *err)
+{
+    for (size_t i = 0; t->faults && i < t->spec->plan->n; i++) {
+        struct iq_buf why = IQ_BUF(IQ_WIRE_NOTE - 64), text = IQ_BUF(IQ_WIRE_NOTE - 2);
+        iq_faultset_slept(t->faults, i, &why);
+        int status = IQ_OK;
+        if (why.len) {
+            iq_buf_printf(&text, "%c%zu %s", IQ__SLEPT_MARK, i, why.data);
+            status = iq_wire_note(t->wire, text.data);
+        }
+        iq_buf_free(&why);
+        iq_buf_free(&text);
+        if (status != IQ_OK) return iq_fail(err, status, "why fault %zu never struck can't be told", i);
+    }
+    return IQ_OK;
+}
+
 /* A step that finds no memory, or that a device fails, is the end of the subject, as a crash is: what was recorded stays. */
 static int step(struct trial *t, bool *more, struct iq_err *err)
 {
-    int status = iq_engine_step(t->engine, more, err);
-    if (status == IQ_CRASHED && *iq_user_failure()) return iq_fail(err, IQ_CRASHED, "%s", iq_user_failure());
+    int status = iq_user_explain(iq_engine_step(t->engine, more, err), err);
     bool device = iq_engine_device(t->engine) && (status == IQ_INTERNAL || status == IQ_UNSUPPORTED);
     if (status != IQ_MEMORY && !device) return status;
     struct iq_err why = *err;
@@ -206,6 +223,7 @@ static int run_steps(struct trial *t, struct iq_err *err)
     }
     IQ_TRY(check_updates(t, err));
     IQ_TRY(note(t, IQ__LIBRARIES_MARK, err));
+    IQ_TRY(say_slept(t, err));
     return t->spec->want_trajectory ? note(t, IQ__TRAJECTORY_MARK, err) : IQ_OK;
 }
 

@@ -9,6 +9,7 @@
 
 #define IQ__TRAJECTORY_MARK 1
 #define IQ__LIBRARIES_MARK  2
+#define IQ__SLEPT_MARK      3
 
 /* Runs the whole trial: records to `out`, the coordinator's reply from `in`. Returns the process's exit status. */
 int iq__trial_process(const struct iq_trial *, int out, int in);

@@ -36,8 +36,29 @@ _Static_assert(sizeof(struct iq_node) == 84, "wire format");
 enum iq_cell_state {
     IQ_CELL_COMPUTED = 1, /* an op ran; 0 is "absent" */
     IQ_CELL_REUSED = 2,   /* a prefix hit: bytes digested again as they were attached */
-    IQ_CELL_REJECTED = 3  /* speculation took it back */
+    IQ_CELL_REJECTED = 3, /* speculation took it back */
+    IQ_CELL_LANDED = 4,   /* a prefix hit whose bytes were copied from elsewhere: digested as they are read */
+    /* What follows is never seen in golden: K and V of the position, digested again, are not what was written. */
+    IQ_CELL_MOVED = 5,       /* since the block was moved */
+    IQ_CELL_REALLOCATED = 6, /* since the block was handed out while somebody held it */
+    IQ_CELL_EVICTED = 7,     /* since the block was evicted while somebody held it */
+    IQ_CELL_FREED = 8,       /* since the block was freed while somebody held it, or while it was cached */
+    IQ_CELL_MISTAKEN = 9,    /* a prefix hit on a block that was computed under other settings */
+    IQ_CELL_STATES
 };
+
+#ifndef __cplusplus
+/* The control op that answers for K and V of a position in this state, when they are not golden's; NULL: none, an op
+ * computed them. */
+static inline const char *iq_cell_answers(unsigned state)
+{
+    static const char *const op[IQ_CELL_STATES] = {
+        [IQ_CELL_REUSED] = "prefix",        [IQ_CELL_LANDED] = "kv_land",   [IQ_CELL_MOVED] = "kv_move",
+        [IQ_CELL_REALLOCATED] = "kv_alloc", [IQ_CELL_EVICTED] = "kv_evict", [IQ_CELL_FREED] = "kv_free",
+        [IQ_CELL_MISTAKEN] = "identity"};
+    return state < IQ_CELL_STATES ? op[state] : 0;
+}
+#endif
 
 /* (request, position, attempt, node): the key of everything. `request` is the index in the prompt set, `pos` the
  * token position (never the step: runs under different batching compare), `attempt` counts recomputations. */
@@ -88,7 +109,7 @@ struct iq_request_end {
     const char *id;      /* the caller's name for it */
     const char *params;  /* JSON: sampling parameters, seed, max_tokens, expect */
     const char *text;    /* what was generated, decoded; invalid UTF-8 already replaced */
-    const char *finish;  /* "stop", "length", "invalid": a token outside the vocabulary was chosen */
+    const char *finish;  /* "stop", "length", "cancelled", "invalid" (a token outside the vocabulary), "blocked" */
     const uint32_t *ids; /* prompt, then generated */
     uint32_t n_ids, n_prompt;
     struct iq_digest chain; /* C of the last position */

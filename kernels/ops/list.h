@@ -59,15 +59,35 @@
     X(GRAD_REDUCE, "grad_reduce", "all_reduce", "y")                                                         \
     X(OPTIMISER, "optimiser", "adamw", "w", "m", "v")
 
+/* Of an engine that answers, beside prefix: decisions about requests and KV blocks. They have no layer and no node: what
+ * golden records does not know them, and a wrong decision shows in what it does to positions. */
+#define IQ_CONTROL_OP_MAP(X)                                                                                 \
+    X(ASSEMBLE, "assemble", "assemble", "ids", "sampling")                                                   \
+    X(PLACE, "place", "place", "pool")                                                                       \
+    X(IDENTITY, "identity", "identity", "root")                                                              \
+    X(FORM, "form", "form", "picks")                                                                         \
+    X(KV_ALLOC, "kv_alloc", "kv_alloc", "block")                                                             \
+    X(KV_EVICT, "kv_evict", "kv_evict", "block")                                                             \
+    X(KV_FREE, "kv_free", "kv_free", "fate")                                                                 \
+    X(KV_LAND, "kv_land", "kv_land", "landed")                                                               \
+    X(KV_MOVE, "kv_move", "kv_move", "copied")
+
 enum iq_op_id {
 #define X(id, ...) IQ_OP_##id,
-    IQ_OP_MAP(X) IQ_OPS, /* how many answer; those of training follow */
+    IQ_OP_MAP(X) IQ_OPS, /* how many compute an answer; those of training follow, then those of control */
     IQ_OP_LAST = IQ_OPS - 1,
-    IQ_TRAIN_OP_MAP(X)
+    IQ_TRAIN_OP_MAP(X) IQ_TRAIN_OPS_END,
+    IQ_OP_TRAIN_LAST = IQ_TRAIN_OPS_END - 1,
+    IQ_CONTROL_OP_MAP(X)
 #undef X
         IQ_ALL_OPS
 };
 
 #define IQ_OP_NONE 0xffff /* prev_op or next_op where there is none */
+
+static inline int iq_op_trains(unsigned op) { return op >= IQ_OPS && op < IQ_TRAIN_OPS_END; }
+
+/* A step makes several calls of a control op; each decides about one request. */
+static inline int iq_op_is_control(unsigned op) { return op == IQ_OP_PREFIX || op >= IQ_TRAIN_OPS_END; }
 
 #endif

@@ -11,13 +11,6 @@ struct iq_prefix_entry {
     uint32_t block, used; /* used: tick of last use */
 };
 
-/* What a block's key is made of. */
-struct iq_prefix_identity {
-    struct iq_digest tokens;  /* chained, of the tokens alone */
-    struct iq_digest adapter; /* zero: none */
-    uint32_t weights;         /* version of the weights, from 0 */
-};
-
 struct iq_prefix {
     uint32_t request, tokens;    /* prompt length */
     uint32_t wanted;             /* whole blocks that may be reused: at least one token is always computed */
@@ -25,12 +18,8 @@ struct iq_prefix {
     /* An open-addressed table of `capacity` (a power of two) slots, probed linearly from key.lo. */
     const struct iq_prefix_entry *entry;
     uint32_t capacity;
-    uint32_t *hits;                            /* blocks found: a leading run */
-    uint32_t *blocks;                          /* (wanted) their ids; the rest is set to UINT32_MAX */
-    const struct iq_prefix_identity *identity; /* (blocks) of those in the table; NULL: not told */
-    const struct iq_digest *tokens_key;        /* (wanted) of the prompt's tokens alone */
-    struct iq_digest adapter;                  /* the request's */
-    uint32_t weights;                          /* the version that will compute the rest */
+    uint32_t *hits;   /* blocks found: a leading run */
+    uint32_t *blocks; /* (wanted) their ids; the rest is set to UINT32_MAX */
 };
 
 #endif

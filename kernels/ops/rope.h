@@ -19,6 +19,8 @@ struct iq_rope {
     const uint32_t *pos;         /* (rows) */
     const float *table;          /* (positions, rotary / 2, 2) */
     struct iq_rope_part part[2]; /* q, k */
+    /* How many tables stand in `table`, each of `span` positions: pos counts through all of them. */
+    uint32_t tables, span;
 };
 
 #endif

@@ -38,7 +38,7 @@ EOF
 "$INQUEST" record --model m.gguf --prompts p.jsonl --adapter one=one --adapter two=two --store S --name golden --level ops > talk 2>&1
 run --store S --golden golden --name same > talk 2>&1
 "$INQUEST" diff --store S golden same | sed -n 's/^verdict *\([a-z]*\).*/\1/p'
-echo '{"faults":[{"op":"prefix","variant":"shared_identity","when":{"adapter":{"min":1}}}]}' > plan.json
+echo '{"faults":[{"op":"identity","variant":"shared_identity","params":{"what":3},"when":{"adapter":{"min":1}}}]}' > plan.json
 run --store S --golden golden --name wrong --plan plan.json > talk 2>&1
 "$INQUEST" diff --store S golden wrong > finding || echo "exit $?"
 sed -n -e 's/^verdict *\([a-z]*\).*/\1/p' -e 's/^guilty *\(.*\): in .*/\1/p' finding

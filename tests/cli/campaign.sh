@@ -41,7 +41,10 @@ cat > bits.json << 'JSON'
             {"op": "matmul", "variant": "low_precision", "params": {"bits": 16}, "rate": 0.05, "per": "row"},
             {"op": "matmul", "variant": "low_precision", "params": {"bits": 8}, "when": {"arg.rows": {"min": 2}}},
             {"op": "ffn_reduce", "variant": "stale_peer", "rate": 0.3},
-            {"op": "topk", "variant": "threshold_precision"}],
+            {"op": "topk", "variant": "threshold_precision"},
+            {"op": {"choose": ["qkv", "attn_out", "gate_up", "down"]}, "variant": "matmul_upset",
+             "params": {"bit": {"draw": [0, 31]}, "where": {"draw": [0, 2]}, "seed": {"draw": [0, 9999]}}, "when": {"step": {"draw": [0, 5]}}},
+            {"op": "kv_write", "variant": "kv_upset", "params": {"bit": -1, "seed": {"draw": [0, 9999]}}, "rate": 0.1}],
  "engine": {"dtype": {"each": ["f32", "bf16"]}}, "tokens": 6, "repetitions": 4, "seed": 3,
  "prompts": [{"id": "a", "ids": [3, 5, 9, 8, 7, 6, 5]}, {"id": "b", "ids": [4, 4, 7, 9, 1, 2, 3, 4], "temperature": 1, "seed": 4}]}
 JSON

@@ -25,7 +25,7 @@ small_model m.gguf
 sets --set smoke --task pointers > p.jsonl
 "$INQUEST" run --model m.gguf --prompts p.jsonl --json > out
 grep -c '"id":"pointers' out
-refused '--set smoke|gate|deep|direct is missing' sets
+refused '--set smoke|gate|deep|direct|near-tie is missing' sets
 refused "--set: found 'gat' (nearest is gate)" sets --set gat
 refused 'no task is named "lookupp", did you mean "lookup"' sets --set gate --task lookupp
 refused 'the set gate has no task add-direct' sets --set gate --task add-direct

@@ -142,6 +142,15 @@ static const struct families_row families[] = {
            IQ_LABEL_WRONG, "kv_write", false, NULL),
     FAMILY("K19", "ffn_reduce", "reduce_upset", "{\"where\":1,\"bit\":27}", ",\"rate\":0.1", DENSE, 2,
            SHORT_ONES, IQ_LABEL_WRONG, "ffn_reduce", false, NULL),
+    /* Really miscompiled: what any compiler makes of these flags */
+    FAMILY("compiler", "down", "matmul_fast_math", "{}", "", DENSE, 1, SHORT_ONES, IQ_LABEL_BENIGN, "down",
+           false, NULL),
+    FAMILY("compiler", "attn_norm", "norm_half", "{}", "", DENSE, 1, SHORT_ONES, IQ_LABEL_SUSPECT,
+           "attn_norm", false, NULL),
+    FAMILY("compiler", "attention", "attention_half", "{}", "", DENSE, 1, SHORT_ONES, IQ_LABEL_WRONG,
+           "attention", false, NULL),
+    FAMILY("compiler", "down", "matmul_half", "{}", "", DENSE, 1, SHORT_ONES, IQ_LABEL_WRONG, "down", false,
+           NULL),
     /* K28 */
     FAMILY("K28", "gate_up", "matmul_mode", "{\"mode\":1}", "", DENSE, 1, SHORT_ONES, IQ_LABEL_BENIGN,
            "gate_up", false, "{\"mode\":0}"),

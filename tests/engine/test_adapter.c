@@ -248,21 +248,22 @@ START_TEST(k24_attaches_another_adapters_kv_and_is_caught)
 {
     struct iq_rig_seen seen;
     struct iq_fault_bench b = {model, set.request, set.n, IQ_ENGINE_CONFIG};
-    const char *text = iq_fault_text("prefix", "shared_identity", "{\"ignores\":0}", "");
+    const char *text = iq_fault_text("identity", "shared_identity", "{\"what\":3}", "");
     char fault[256], none[256];
     snprintf(fault, sizeof fault, "%s", text);
-    snprintf(none, sizeof none, "%s", iq_fault_text("prefix", "shared_identity", "{\"ignores\":1}", ""));
+    snprintf(none, sizeof none, "%s", iq_fault_text("identity", "shared_identity", "{\"what\":4}", ""));
     longest_first();
     same_prompt();
     b.config.batch = 1;
     ck_assert_uint_gt(iq_fault_harm(&b, fault, &seen), 0);
     ck_assert_uint_gt(seen.changed, 0);
-    iq_fault_caught(&b, fault, IQ_LABEL_WRONG, "prefix");
-    /* One version of the weights: nothing to take for another. */
+    iq_fault_caught(&b, fault, IQ_LABEL_WRONG, "identity");
+    /* Nobody's requests: nothing to take for another. */
     ck_assert_uint_eq(iq_fault_harm(&b, none, &seen), 0);
     ck_assert_uint_eq(seen.changed, 0);
     ck_assert_uint_eq(
-        iq_fault_harm(&b, iq_fault_text("prefix", "shared_identity", "{}", ",\"rate\":0"), &seen), 0);
+        iq_fault_harm(&b, iq_fault_text("identity", "shared_identity", "{\"what\":3}", ",\"rate\":0"), &seen),
+        0);
     for (uint32_t i = 0; i < set.n; i++) set.request[i].adapter = NULL, set.request[i].params = "{}";
     ck_assert_uint_eq(iq_fault_harm(&b, fault, &seen), 0);
 }

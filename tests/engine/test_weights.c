@@ -164,9 +164,9 @@ START_TEST(k24_attaches_kv_of_the_old_weights_and_is_caught)
     }
     bench.config.batch = 1;
     bench.config.kv_blocks = 40;
-    snprintf(text, sizeof text, "%s", iq_fault_text("prefix", "shared_identity", "{\"ignores\":1}", ""));
+    snprintf(text, sizeof text, "%s", iq_fault_text("identity", "shared_identity", "{\"what\":0}", ""));
     ck_assert_uint_gt(iq_fault_harm(&bench, text, &seen), 0);
-    iq_fault_caught(&bench, text, IQ_LABEL_WRONG, "prefix");
+    iq_fault_caught(&bench, text, IQ_LABEL_WRONG, "identity");
     event.from = NULL; /* asleep, awake, and the same weights */
     ck_assert_uint_eq(iq_fault_harm(&bench, text, &seen), 0);
 }

@@ -224,11 +224,54 @@ START_TEST(another_fault_changes_no_draw_and_seeds_do)
 }
 END_TEST
 
+/* Which of a trigger's tests is to blame: rows at positions 0 to 4, in steps of 1 to 4 requests. */
+static void expect_slept(const char *text, const char *says)
+{
+    struct set s;
+    struct iq_buf b = IQ_BUF(1000);
+    struct iq_row rows[5];
+    OPEN(&s, 3, text);
+    for (uint32_t i = 0; i < 5; i++) rows[i] = (struct iq_row){.request = i, .pos = i};
+    iq_faultset_slept(s.set, 0, &b);
+    ck_assert_str_eq(b.data ? b.data : "", s.fault[0].rate > 0 ? "there was no call of its op" : "");
+    iq_buf_free(&b);
+    b = IQ_BUF(1000);
+    for (uint32_t batch = 1; batch <= 4; batch++) {
+        struct iq_step step = {.step = batch, .batch = batch};
+        struct iq_site site = {.op = IQ_OP_TOPK, .step = &step, .row = rows, .rows = 5};
+        struct iq_topk args = {.rows = 5};
+        struct iq_pick pick[IQ_PICKS];
+        s.sel.pick(s.sel.self, &site, &args, pick);
+    }
+    iq_faultset_slept(s.set, 0, &b);
+    ck_assert_msg(!strcmp(b.data ? b.data : "", says), "%s: \"%s\"", text, b.data ? b.data : "");
+    iq_buf_free(&b);
+    close_set(&s);
+}
+
+START_TEST(a_fault_that_slept_says_which_test_is_to_blame)
+{
+    expect_slept(COARSE("\"when\":{\"batch\":3}"), ""); /* it struck */
+    expect_slept(COARSE("\"when\":{\"batch\":3},\"rate\":0"), "");
+    expect_slept(COARSE("\"when\":{\"batch\":9}"), "of 4 calls, batch is 9 in none");
+    expect_slept(COARSE("\"when\":{\"batch\":{\"min\":3},\"pos\":{\"min\":5}}"),
+                 "of 4 calls, batch is at least 3 in 2 and pos is at least 5 in none, never all at once");
+    expect_slept(COARSE("\"when\":{\"pos\":4,\"request\":3}"),
+                 "of 4 calls, request is 3 in 4 and pos is 4 in 4, never all at once");
+    expect_slept(COARSE("\"when\":{\"batch\":2},\"rate\":1e-300"),
+                 "it held in 1 of 4 calls, and the draws struck none");
+    /* Numbers are not read where the rest does not hold: these lie nowhere. */
+    expect_slept(COARSE("\"when\":{\"batch\":9,\"value.gap\":{\"max\":1}}"),
+                 "of 4 calls, batch is 9 in none and value.gap is at most 1 in none, never all at once");
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("faultset");
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, setup, NULL);
+    tcase_add_test(t, a_fault_that_slept_says_which_test_is_to_blame);
     tcase_add_test(t, a_variant_of_another_kind_is_refused);
     tcase_add_test(t, parameters_and_rates_out_of_range_are_refused_when_a_set_opens);
     tcase_add_test(t, a_ninth_fault_of_one_op_is_refused);

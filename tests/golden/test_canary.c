@@ -65,6 +65,78 @@ START_TEST(a_set_is_the_same_bytes_for_ever)
 }
 END_TEST
 
+/* ---- odd prompts ---- */
+
+START_TEST(odd_prompts_are_the_same_bytes_for_ever)
+{
+    static const char *const want[IQ_CANARY_ODDS] = {
+        [IQ_CANARY_ODD_CUT] = "5ba93ea66a603b4dd36e1baef6b3cbfd",
+        [IQ_CANARY_ODD_SPLICED] = "efe21b97af778d96b670b090a581e987",
+        [IQ_CANARY_ODD_NO_KEY] = "8825c929e5265220f0318a3fb77fc23a",
+        [IQ_CANARY_ODD_SEPARATORS] = "c901531ed8fec774294d0ca6c74f5a0e",
+        [IQ_CANARY_ODD_LETTERS] = "e81ba7d65eb265a090632d5fbb6d8d07",
+        [IQ_CANARY_ODD_IDS] = "609e51faf8395ed1343ab5cef5bd2036"};
+    char got[IQ_DIGEST_HEX];
+    struct iq_buf all = IQ_BUF(1 << 20);
+    uint32_t ids[IQ_CANARY_ODD_LONGEST];
+    for (uint64_t i = 0; i < 100; i++) {
+        const size_t before = all.len;
+        if (_i == IQ_CANARY_ODD_IDS) {
+            uint32_t n = iq_canary_odd_ids(5, i, 300, ids);
+            ck_assert(n >= 3 && n <= IQ_CANARY_ODD_LONGEST);
+            for (uint32_t k = 0; k < n; k++) ck_assert_uint_lt(ids[k], 300);
+            iq_buf_put(&all, ids, n * sizeof *ids);
+            continue;
+        }
+        ck_assert_int_eq(iq_canary_odd_text((enum iq_canary_odd)_i, 5, i, &all, &err), IQ_OK);
+        ck_assert_uint_ge(all.len - before, 2);
+    }
+    iq_digest_hex(iq_digest_bytes(all.data, all.len), got);
+    ck_assert_msg(!strcmp(got, want[_i]), "%s: found %s, expected %s", iq_canary_odd_kinds[_i].name, got,
+                  want[_i]);
+    iq_buf_free(&all);
+}
+END_TEST
+
+START_TEST(a_key_that_is_asked_for_in_vain_is_not_in_the_table)
+{
+    for (uint64_t i = 0; i < 300; i++) {
+        struct iq_buf b = IQ_BUF(1 << 12);
+        ck_assert_int_eq(iq_canary_odd_text(IQ_CANARY_ODD_NO_KEY, 1, i, &b, &err), IQ_OK);
+        const char *ask = strchr(b.data, '?');
+        ck_assert(b.data[0] == 'K' && ask && strlen(ask) == 3);
+        for (const char *key = b.data + 1; key < ask; key += 5)
+            ck_assert_msg(strncmp(key, ask + 1, 2), "%s", b.data);
+        iq_buf_free(&b);
+    }
+}
+END_TEST
+
+START_TEST(a_front_is_whole_questions_with_their_answers)
+{
+    static struct canary_walk w;
+    for (uint64_t i = 0; i < 100; i++) {
+        struct iq_buf b = IQ_BUF(1 << 12);
+        ck_assert_int_eq(iq_canary_odd_front(1, i, &b, &err), IQ_OK);
+        const size_t end = sizeof IQ_CANARY_END_TEXT - 1;
+        ck_assert(b.len > 40 && !memcmp(b.data + b.len - end, IQ_CANARY_END_TEXT, end));
+        canary_walk(b.data, IQ_CANARY_HELD_OUT, &w);
+        ck_assert_msg(!w.why[0], "%s: %s", b.data, w.why);
+        iq_buf_free(&b);
+    }
+}
+END_TEST
+
+START_TEST(kinds_that_are_no_text_are_refused)
+{
+    struct iq_buf b = IQ_BUF(1 << 12);
+    ck_assert_int_eq(iq_canary_odd_text(IQ_CANARY_ODD_IDS, 1, 0, &b, &err), IQ_USAGE);
+    ck_assert_int_eq(iq_canary_odd_text(IQ_CANARY_ODDS, 1, 0, &b, &err), IQ_USAGE);
+    ck_assert_int_eq(iq_canary_odd_text((enum iq_canary_odd) - 1, 1, 0, &b, &err), IQ_USAGE);
+    iq_buf_free(&b);
+}
+END_TEST
+
 /* ---- splits ---- */
 
 static int by_bytes(const void *a, const void *b) { return memcmp(a, b, sizeof(struct iq_digest)); }
@@ -283,6 +355,10 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, every_answer_is_what_a_second_reading_of_the_prompt_gives, 0, IQ_CANARY_SPLITS);
     tcase_add_loop_test(t, a_set_is_the_same_bytes_for_ever, 0, IQ_CANARY_SETS);
+    tcase_add_loop_test(t, odd_prompts_are_the_same_bytes_for_ever, 0, IQ_CANARY_ODDS);
+    tcase_add_test(t, a_key_that_is_asked_for_in_vain_is_not_in_the_table);
+    tcase_add_test(t, a_front_is_whole_questions_with_their_answers);
+    tcase_add_test(t, kinds_that_are_no_text_are_refused);
     tcase_add_test(t, splits_share_no_question_whatever_the_seeds);
     tcase_add_test(t, a_split_has_the_share_of_questions_that_is_written_down);
     tcase_add_test(t, a_table_is_in_one_split_whatever_is_asked_of_it);

@@ -198,6 +198,79 @@ START_TEST(an_answer_without_tokens_has_no_mean)
 }
 END_TEST
 
+/* A near tie of `tokens` tokens, of which the model kept so many; its gap, golden's, and the recorded margin. */
+static void ask_tie(uint32_t tokens, uint32_t kept, float gap, float golden_gap, float margin, bool same_bits)
+{
+    const uint32_t i = prompts.n;
+    ask("cut.0.1", kept == tokens, true);
+    for (uint32_t t = 0; t + 1 < tokens; t++) both(1, 1);
+    put_token(&a, 1, 1, 1), put_token(&b, 1, 1, same_bits ? 1 : 2);
+    for (uint32_t t = 0; t < tokens; t++) ck_assert_int_eq(iq_ids_put(&prompt[i].tie.ids, t, &err), IQ_OK);
+    prompt[i].tie.margin = margin;
+    a.question[i].kept = kept, a.question[i].gap = gap;
+    b.question[i].kept = tokens, b.question[i].gap = golden_gap;
+}
+
+static void free_ties(void)
+{
+    for (uint32_t i = 0; i < prompts.n; i++) {
+        iq_ids_free(&prompt[i].tie.ids);
+        prompt[i] = (struct iq_prompt){0};
+    }
+}
+
+static void count_ties(const struct iq_eval *golden, struct iq_eval_ties *out)
+{
+    ck_assert_int_eq(iq_eval_ties(&prompts, &a, golden, out, &err), IQ_OK);
+}
+
+START_TEST(near_ties_are_counted_by_what_became_of_them)
+{
+    struct iq_eval_ties n;
+    ask("copy.0.0", true, true), both(1, 1); /* no near tie */
+    ask_tie(1, 1, 0.25F, 0.25F, 0.25F, true);
+    ask_tie(1, 0, -0.25F, 0.25F, 0.25F, false); /* flipped */
+    ask_tie(3, 2, -0.5F, 0.25F, 0.25F, false);  /* flipped at a later token */
+    ask_tie(3, 1, 0.75F, 0.25F, 0.25F, false);  /* another token before it */
+    ask_tie(2, 2, 0.25F, 0.25F, 0.5F, false);   /* not what was recorded */
+    count_ties(&b, &n);
+    ck_assert_uint_eq(n.n, 5);
+    ck_assert_uint_eq(n.recorded, 4);
+    ck_assert_uint_eq(n.differ, 4);
+    ck_assert_uint_eq(n.flips, 2);
+    ck_assert_uint_eq(n.early, 1);
+    ck_assert(n.median == 0.5 && n.most == 0.75 && n.largest == 0.75);
+    count_ties(NULL, &n); /* from the recorded margins */
+    ck_assert_uint_eq(n.recorded, 1);
+    ck_assert_uint_eq(n.differ, 4);
+    ck_assert_uint_eq(n.flips, 2);
+    ck_assert(n.median == 0.5 && n.largest == 0.75);
+    free_ties();
+}
+END_TEST
+
+START_TEST(a_token_that_is_not_among_the_best_any_more_has_moved_most)
+{
+    struct iq_eval_ties n;
+    for (int i = 0; i < 8; i++) ask_tie(1, 1, 1, 1, 1, true);
+    ask_tie(1, 0, NAN, 1, 1, false);
+    ask_tie(1, 0, -INFINITY, 1, 1, false);
+    count_ties(&b, &n);
+    ck_assert(n.median == 0 && isinf(n.most) && isinf(n.largest));
+    ck_assert_uint_eq(n.differ, 2);
+    free_ties();
+}
+END_TEST
+
+START_TEST(no_near_ties_are_none)
+{
+    struct iq_eval_ties n;
+    ask("copy.0.0", true, true), both(1, 1);
+    count_ties(&b, &n);
+    ck_assert(n.n == 0 && n.flips == 0 && n.median == 0 && n.most == 0 && n.largest == 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("eval");
@@ -212,6 +285,9 @@ int main(void)
     tcase_add_test(c, a_change_that_is_no_number_is_not_hidden_by_a_smaller_one);
     tcase_add_test(c, other_tokens_are_not_compared);
     tcase_add_test(c, an_answer_without_tokens_has_no_mean);
+    tcase_add_test(c, near_ties_are_counted_by_what_became_of_them);
+    tcase_add_test(c, a_token_that_is_not_among_the_best_any_more_has_moved_most);
+    tcase_add_test(c, no_near_ties_are_none);
     suite_add_tcase(s, c);
     return check_main(s);
 }

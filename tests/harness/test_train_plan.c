@@ -3,6 +3,7 @@
 #include "tests/check_main.h"
 #include "tests/train/rig.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { STEPS = 7, FROM = 5, RANKS = 4 };
