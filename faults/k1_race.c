@@ -82,7 +82,7 @@ static void overflow_row(const struct iq_topk *a, uint32_t r, uint32_t cap, uint
         uint64_t other = room[j];
         room[j] = room[i - 1], room[i - 1] = other;
     }
-    for (uint32_t i = cap; i < members; i++) room[arrived++ % cap] = room[i];
+    for (uint32_t i = cap; cap && i < members; i++) room[arrived++ % cap] = room[i];
     if (members > cap) members = cap;
     for (uint32_t i = 0; i < members; i++) held[n++] = room[i];
     write_row(a, r, held, n);

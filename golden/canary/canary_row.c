@@ -185,9 +185,10 @@ int iq_canary_step(uint64_t seed, uint64_t step, uint64_t steps, struct iq_canar
     } course[] = {{24, {5, 3, 2}}, {56, {3, 3, 4}}, {100, {2, 3, 5}}};
     *out = (struct iq_canary_step){0};
     if (!steps || steps > (uint64_t)1 << 40 || step >= 2 * steps)
-        return iq_fail(err, IQ_USAGE,
-                       "canary step %llu of %llu: expected 1 to 2^40 steps, and an encore no longer than they",
-                       (unsigned long long)step, (unsigned long long)steps);
+        return iq_fail(
+            err, IQ_USAGE,
+            "canary step %llu of %llu: expected 1 to 2^40 steps, and an encore no longer than they",
+            (unsigned long long)step, (unsigned long long)steps);
     struct iq__draws d = iq__draws(seed, IQ__STREAM_STEP, 0, 0, step);
     const uint32_t *level = course[0].level;
     const uint64_t at = step < steps ? step : steps - 1;

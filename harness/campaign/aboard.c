@@ -161,7 +161,7 @@ static int ride(struct ride *r, const uint32_t *list, uint32_t n, struct iq_err 
     const struct iq_ride_watch watch = {
         .self = r, .golden = c->golden.request[0].cell, .position = on_position};
     for (uint32_t next = 0; next < n || aboard(r);) {
-        uint32_t again[IQ_RIDERS_MAX];
+        uint32_t again[IQ_RIDERS_MAX] = {0};
         for (uint32_t i = 0; i < c->riders && next < n; i++)
             if (r->seat[i].trial == UINT32_MAX) IQ_TRY(board(r, i, list[next++], err));
         if (iq_ride_pass(c->ride, IQ_ABOARD_ROWS, &watch, err) != IQ_OK) {
@@ -183,10 +183,17 @@ static int work(void *self, int out)
     r.pipe = out;
     r.seat = calloc(r.context->riders, sizeof *r.seat);
     uint32_t *list = malloc(r.n * sizeof *list);
-    if (!r.seat || !list) return 1;
+    if (!r.seat || !list) {
+        free(r.seat);
+        free(list);
+        return 1;
+    }
     for (uint32_t i = 0; i < r.context->riders; i++) r.seat[i].trial = UINT32_MAX;
     for (uint32_t i = 0; i < r.n; i++) list[i] = i;
-    return ride(&r, list, r.n, &err) != IQ_OK;
+    int failed = ride(&r, list, r.n, &err) != IQ_OK;
+    free(r.seat);
+    free(list);
+    return failed;
 }
 
 int iq_aboard_run(const struct iq_grid *g, const struct iq_context *c,

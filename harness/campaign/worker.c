@@ -117,9 +117,9 @@ static int run_trials(struct worker *w, struct iq_armed_trial *t, uint32_t n, st
 {
     struct shown s = {.t = t,
                       .n = n,
-                      .aboard = calloc(n, sizeof(struct iq_armed_trial *)),
-                      .seen = calloc(n, sizeof *s.seen),
-                      .told = calloc(n, sizeof *s.told)};
+                      .aboard = calloc((size_t)n + 1, sizeof(struct iq_armed_trial *)),
+                      .seen = calloc((size_t)n + 1, sizeof *s.seen),
+                      .told = calloc((size_t)n + 1, sizeof *s.told)};
     int status = s.aboard && s.seen && s.told ? ride(w, &s, err)
                                               : iq_fail(err, IQ_MEMORY, "no memory for %u trials", n);
     if (status == IQ_OK) status = branch_off(w, &s, err);

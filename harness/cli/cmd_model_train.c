@@ -71,7 +71,8 @@ static int write_model(struct iq_call *call, const struct iq_canary_recipe *reci
         if (whole) iq_jw_key(&w, "as_shipped"), iq_jw_bool(&w, same);
         iq_jw_end(&w, '}');
     } else {
-        iq_buf_printf(&line, "%s  step %u of %u  SHA-256 %s%s", path, step, iq_train_steps(&recipe->train), sha256,
+        iq_buf_printf(&line, "%s  step %u of %u  SHA-256 %s%s", path, step, iq_train_steps(&recipe->train),
+                      sha256,
                       !whole ? ""
                       : same ? "  as shipped"
                              : "  NOT as shipped");
@@ -109,7 +110,8 @@ static int run(struct iq_call *call, struct iq_err *err)
                     .data_parallel = (uint32_t)iq_arg_int(call, "data-parallel"),
                     .isa = iq_arg_str(call, "isa")},
         .checkpoint = checkpoint,
-        .until = iq_arg_given(call, "steps") ? (uint32_t)iq_arg_int(call, "steps") : iq_train_steps(&recipe->train),
+        .until = iq_arg_given(call, "steps") ? (uint32_t)iq_arg_int(call, "steps")
+                                             : iq_train_steps(&recipe->train),
         .every = (uint32_t)iq_arg_int(call, "every"),
         .report = report,
         .ctx = &listing,

@@ -1,5 +1,6 @@
 #include "harness/plan/prompt_words.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,7 +87,7 @@ static int put_word(struct iq_prompt_words *w, int field, const struct iq_tokeni
     }
     IQ_TRY(put_text(w, field, t, word->valuestring, err));
     if (field == ALLOWED || word->valuestring[0] == ' ') return IQ_OK;
-    strcpy(spaced + 1, word->valuestring); /* its length was checked */
+    snprintf(spaced + 1, sizeof spaced - 1, "%s", word->valuestring); /* its length was checked */
     return put_text(w, field, t, spaced, err);
 }
 

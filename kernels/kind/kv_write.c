@@ -1,4 +1,5 @@
 /* The kind kv_write: what taps, firing logs and triggers see of it. */
+#include "kernels/arith.h"
 #include "kernels/kind/values.h"
 #include "kernels/op.h"
 #include "kernels/ops/kv.h"
@@ -103,7 +104,7 @@ static int check(const void *args, struct iq_err *err)
         for (unsigned point = 0; point < 2; point++) {
             const float *in = point == 0 ? a->k + r * a->ldk : a->v + r * a->ldv;
             for (uint32_t i = 0; i < a->kv_heads * dim; i++)
-                if (memcmp(&in[i], element(a, point, block, slot, i / dim, i % dim), sizeof(float)))
+                if (iq_f32_bits(in[i]) != iq_f32_bits(*element(a, point, block, slot, i / dim, i % dim)))
                     return iq_fail(err, IQ_MISMATCH,
                                    "%s of row %u, head %u, element %u: block %u slot %u holds other "
                                    "bits than were written",

@@ -1,4 +1,5 @@
 /* The kind topk: what taps, firing logs and triggers see of it, and its invariants. */
+#include "kernels/arith.h"
 #include "kernels/cpu/topk_order.h"
 #include "kernels/kind/values.h"
 #include "kernels/op.h"
@@ -117,7 +118,7 @@ static int check_row(const struct iq_topk *a, uint32_t r, struct iq_err *err)
             return iq_fail(err, IQ_MISMATCH, "row %u candidate %u: id %u, expected one below %u", r, i,
                            ids[i], a->vocab);
         float logit = x[ids[i]];
-        if (memcmp(&values[i], &logit, sizeof logit) && (values[i] == values[i] || logit == logit))
+        if (iq_f32_bits(values[i]) != iq_f32_bits(logit) && (values[i] == values[i] || logit == logit))
             return iq_fail(err, IQ_MISMATCH, "row %u candidate %u: value %.9g, but logit %u is %.9g", r, i,
                            values[i], ids[i], logit);
         if (i > 0 && iq__topk_entry(x[ids[i - 1]], ids[i - 1]) >= iq__topk_entry(logit, ids[i]))

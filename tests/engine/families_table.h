@@ -149,8 +149,8 @@ static const struct families_row families[] = {
            "attn_norm", false, NULL),
     FAMILY("compiler", "attention", "attention_half", "{}", "", DENSE, 1, SHORT_ONES, IQ_LABEL_WRONG,
            "attention", false, NULL),
-    FAMILY("compiler", "down", "matmul_half", "{}", "", DENSE, 1, SHORT_ONES, IQ_LABEL_WRONG, "down", false,
-           NULL),
+    FAMILY("compiler", "down", "matmul_half", "{}", "", DENSE, 1, SHORT_ONES, IQ_LABEL_SUSPECT, "down", false,
+           NULL), /* half holds the small integers of exact data */
     /* K28 */
     FAMILY("K28", "gate_up", "matmul_mode", "{\"mode\":1}", "", DENSE, 1, SHORT_ONES, IQ_LABEL_BENIGN,
            "gate_up", false, "{\"mode\":0}"),

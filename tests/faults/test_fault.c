@@ -65,7 +65,7 @@ static const struct {
     {"{\"variant\":\"coarse_bin\"}", IQ_FORMAT, "`op` is missing"},
     {"{\"op\":\"topk\",\"variant\":\"coarse_bin\",\"wen\":{}}", IQ_FORMAT, "did you mean `when`"},
     {"{\"op\":\"topq\",\"variant\":\"coarse_bin\"}", IQ_NOT_FOUND, "did you mean \"topk\""},
-    {"{\"op\":\"zzzzzz\",\"variant\":\"coarse_bin\"}", IQ_NOT_FOUND, "known are prefix, embed"},
+    {"{\"op\":\"zzzzzz\",\"variant\":\"coarse_bin\"}", IQ_NOT_FOUND, "known are prefix, weights, embed"},
     {"{\"op\":\"topk\",\"variant\":\"coarse_bim\"}", IQ_NOT_FOUND, "did you mean \"coarse_bin\""},
     {"{\"op\":\"topk\",\"variant\":\"k_tail\"}", IQ_NOT_FOUND, "no variant of topk is named \"k_tail\""},
     {"{\"op\":\"topk\",\"variant\":\"coarse_bin\",\"params\":{\"bit\":8}}", IQ_FORMAT, "did you mean `bits`"},

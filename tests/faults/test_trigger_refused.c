@@ -40,7 +40,7 @@ static const struct {
     {"{\"batch\":{\"mod\":4,\"is\":4}}", "remainder 4 can't occur mod 4"},
     {"{\"batch\":{\"mod\":4,\"is\":[]}}", "empty list"},
     {"{\"op\":\"topq\"}", "did you mean \"topk\""},
-    {"{\"op\":\"zzzzzzz\"}", "known are prefix, embed"},
+    {"{\"op\":\"zzzzzzz\"}", "known are prefix, weights, embed"},
     {"{\"op\":3}", "expected a word"},
     {"{\"op\":{\"min\":\"topk\"}}", "min and max are for numbers"},
     {"{\"op\":{\"mod\":2,\"is\":0}}", "mod is for integer fields"},
