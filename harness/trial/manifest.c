@@ -126,6 +126,13 @@ int iq_manifest_write(const struct iq_manifest_parts *m, struct iq_buf *out, str
     struct iq_jw w = IQ_JW(out);
     iq_jw_begin(&w, '{');
     write_model(m, &w);
+    if (m->draft) {
+        iq_jw_key(&w, "draft");
+        iq_jw_begin(&w, '{');
+        str(&w, "path", m->draft_path);
+        str(&w, "sha256", m->draft->sha256);
+        iq_jw_end(&w, '}');
+    }
     hex(&w, "contract", iq_engine_contract(m->engine));
     hex(&w, "prompts", iq_prompts_digest(m->prompts));
     iq_jw_key(&w, "requests"), iq_jw_u64(&w, m->prompts->n);
