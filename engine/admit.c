@@ -62,9 +62,10 @@ static int place(struct iq_engine *e, struct iq_seat *seat, const struct iq_row 
 static int identify(struct iq_engine *e, struct iq_seat *seat, const struct iq_row *row, struct iq_err *err)
 {
     struct iq_identity args = {.request = seat->index, .root = &seat->root};
-    args.part[IQ_IDENTITY_WEIGHTS] = e->model->packed_digest;
+    args.part[IQ_IDENTITY_WEIGHTS] = e->loaded->packed_digest;
     args.part[IQ_IDENTITY_CONTRACT] = e->contract;
     args.part[IQ_IDENTITY_POSITIONS] = seat->pool ? e->model->long_digest : e->model->rotary_digest;
+    if (seat->own.adapter) args.part[IQ_IDENTITY_ADAPTER] = seat->own.adapter->digest;
     args.part[IQ_IDENTITY_TENANT].lo = seat->own.tenant;
     seat->whose = iq_digest_list(args.part, IQ_IDENTITY_PARTS);
     return iq_control_run(&e->control, IQ_OP_IDENTITY, row, &args, err);

@@ -43,7 +43,7 @@ static int open_parts(struct iq_drafter *d, const struct iq_drafter_options *o, 
     IQ_TRY(same_vocabulary(o->model, o->target, err));
     IQ_TRY(iq_slots_open(c->layers, tp > experts ? tp : experts, &d->slots, err));
     IQ_TRY(set_golden(d, o->isa, err));
-    IQ_TRY(iq_graph_open(o->model, IQ_LEVEL_CHAIN, d->slots, &d->graph, err));
+    IQ_TRY(iq_graph_open(o->model, (struct iq_uses){0}, IQ_LEVEL_CHAIN, d->slots, &d->graph, err));
     if (__builtin_mul_overflow(d->lane_blocks, o->batch, &blocks)) blocks = UINT32_MAX;
     IQ_TRY(iq_kv_open(blocks, 0, c->layers, c->kv_heads, c->head_dim, 0, NULL, &d->kv, err));
     d->forward = (struct iq_forward){.model = o->model,

@@ -1,6 +1,7 @@
 /* A step of the engine: rows, forward, what the rows predict. */
 #include "engine/engine_state.h"
 
+#include "kernels/ops/mask.h"
 #include "kernels/tensor_core/block.h"
 
 #include <math.h>
@@ -33,10 +34,22 @@ uint32_t iq_engine_captured(uint32_t batch)
     return c;
 }
 
+/* What the seat's next token may be; NULL: any. i: among the predicting rows. */
+static const uint64_t *mask_of(struct iq_engine *e, struct iq_seat *seat, uint32_t i)
+{
+    const struct iq_request *r = seat->request;
+    uint32_t vocab = e->model->config.vocab, done = seat->n_ids - r->n_prompt;
+    if (!r->constraint) return NULL;
+    uint64_t *allow = e->allow + (size_t)i * iq_mask_words(vocab);
+    seat->blocked =
+        !iq_constraint_allow(r->constraint, e->model->tokenizer, seat->ids + r->n_prompt, done, vocab, allow);
+    return allow;
+}
+
 static void make_batch(struct iq_engine *e, struct iq_batch *b)
 {
     const struct iq_schedule *s = &e->schedule;
-    bool decode_only = true;
+    bool decode_only = true, masked = false;
     *b = (struct iq_batch){.row = e->row, .ids = e->ids, .seq = e->seq, .predict = e->predict};
     for (uint32_t i = 0; i < s->shares; i++) {
         struct iq_seat *seat = s->share[i].seat;
@@ -49,9 +62,17 @@ static void make_batch(struct iq_engine *e, struct iq_batch *b)
             e->row[b->rows].after = seat->computed + s->share[i].tokens;
             e->ids[b->rows] = known ? seat->ids[pos] : seat->draft[pos - seat->n_ids];
             e->of_row[b->rows] = seat;
-            if (last || seat->request->score) e->predict[b->predicts++] = b->rows;
+            e->adapter[b->rows] = seat->request->adapter;
+            if (!last && !seat->request->score) continue;
+            e->allow_row[b->predicts] = last ? mask_of(e, seat, b->predicts) : NULL;
+            masked |= e->allow_row[b->predicts] != NULL;
+            e->predict[b->predicts++] = b->rows;
         }
     }
+    for (uint32_t r = b->rows; r < e->forward.max_rows; r++) e->adapter[r] = NULL;           /* padding */
+    for (uint32_t i = b->predicts; i < e->forward.max_predicts; i++) e->allow_row[i] = NULL; /* padding */
+    b->adapter = e->adapter;
+    b->allow = masked ? e->allow_row : NULL;
     e->step.batch = s->shares;
     e->step.captured = e->config.captured && decode_only ? iq_engine_captured(b->rows) : s->shares;
     e->step.tokens = b->rows;
@@ -101,19 +122,31 @@ static void append(struct iq_engine *e, struct iq_seat *seat, uint32_t i, uint32
     const struct iq_request *r = seat->request;
     uint32_t done = seat->n_ids - r->n_prompt;
     if (done == r->max_tokens) return; /* only prefilled */
+    if (seat->blocked || token >= f->model->config.vocab) return;
     size_t at = (size_t)done * f->k;
     keep_candidates(f, i, seat->top_id + at, seat->top_logit + at);
     seat->ids[seat->n_ids++] = token;
     e->stats.generated++;
 }
 
+/* Why the tokens that have joined it are its last, or NULL; token: what the last row chose. */
+static const char *ends(const struct iq_engine *e, const struct iq_seat *seat, uint32_t token)
+{
+    const struct iq_request *r = seat->request;
+    uint32_t made = seat->n_ids - r->n_prompt;
+    if (seat->blocked) return "blocked";
+    /* A faulty sampler: there is no such token to go on with. The position keeps what was chosen. */
+    if (token >= e->model->config.vocab) return "invalid";
+    if (r->max_tokens && r->constraint && !iq_constraint_open(r->constraint, seat->ids + r->n_prompt, made))
+        return "stop";
+    return iq__engine_ends(e, r, token, made);
+}
+
 /* After its tokens have joined it; `known`: ids that it had before. */
 static int end(struct iq_engine *e, struct iq_seat *seat, uint32_t known, struct iq_err *err)
 {
     const struct iq_request *r = seat->request;
-    const char *why = NULL;
-    if (seat->computed >= known)
-        why = iq__engine_ends(e, r, seat->ids[seat->n_ids - 1], seat->n_ids - r->n_prompt);
+    const char *why = seat->computed >= known ? ends(e, seat, seat->chosen[seat->computed - known]) : NULL;
     if (!why && r->cancel_after && seat->computed == r->cancel_after) why = "cancelled";
     return why ? finish(e, seat, why, err) : IQ_OK;
 }
@@ -259,16 +292,13 @@ int iq_engine_step(struct iq_engine *e, bool *more, struct iq_err *err)
     e->step.step = e->stats.steps;
     e->step.clock_us = e->schedule.clock_us;
     e->ended_us = e->schedule.clock_us;
+    if (e->uses.weights) IQ_TRY(iq__engine_weights_change(e, err));
     IQ_TRY(iq_schedule_form(&e->schedule, err));
     e->stats.preemptions = e->schedule.preemptions;
     if (!e->schedule.shares) return IQ_OK;
     log_step(e);
     make_batch(e, &b);
     IQ_TRY(iq_forward_run(&e->forward, &b, err));
-    for (uint32_t i = 0; i < b.predicts; i++)
-        if (e->forward.got.token[i] >= e->model->config.vocab)
-            return iq_fail(err, IQ_CRASHED, "step %llu: sample chose token %u; the vocabulary has %u",
-                           (unsigned long long)e->step.step, e->forward.got.token[i], e->model->config.vocab);
     IQ_TRY(iq__engine_verify(e, &b, err));
     IQ_TRY(iq_recorder_step(&e->recorder, &e->forward, &b, e->of_row, err));
     IQ_TRY(iq_recorder_look(&e->recorder, e->schedule.running, e->schedule.n_running, &b.step, err));
@@ -297,6 +327,11 @@ const struct iq_node *iq_engine_nodes(const struct iq_engine *e, uint32_t *n)
 const struct iq_variant *iq_engine_variant(const struct iq_engine *e, enum iq_op_id op)
 {
     return iq_slots_at(e->slots, op, IQ_NO_LAYER, 0)->variant;
+}
+
+bool iq_engine_has(const struct iq_engine *e, enum iq_op_id op)
+{
+    return iq_graph_has(&e->model->config, e->uses, op);
 }
 
 const struct iq_cuda *iq_engine_device(const struct iq_engine *e) { return e->cuda; }
@@ -332,7 +367,7 @@ struct iq_digest iq_engine_contract(const struct iq_engine *e)
     if (e->config.products)
         iq_buf_printf(&text, " products %s", iq_tc_arithmetic(e->config.products, products, sizeof products));
     for (int op = 0; op < IQ_OPS; op++) {
-        if (!iq_graph_has(c, (enum iq_op_id)op)) continue;
+        if (!iq_engine_has(e, (enum iq_op_id)op)) continue;
         iq_buf_printf(&text, " %s:%s", iq_op_name((unsigned)op), iq_op_kind((enum iq_op_id)op)->name);
         for (const char *const *p = iq_op_points((enum iq_op_id)op); *p; p++) iq_buf_printf(&text, ".%s", *p);
     }

@@ -16,6 +16,8 @@
 #ifndef IQ_ENGINE_ENGINE_H
 #define IQ_ENGINE_ENGINE_H
 
+#include "engine/adapter.h"
+#include "engine/constraint.h"
 #include "engine/model.h"
 #include "kernels/base/cell.h"
 #include "kernels/base/json.h"
@@ -25,6 +27,13 @@ struct iq_cuda; /* kernels/cuda/device.h */
 struct iq_engine;
 
 enum { IQ_DRAFT_MAX = 32 }; /* tokens that may be drafted at once */
+
+/* The weights change between steps, once no request is under way: those that wait begin with the new ones. */
+struct iq_weights_event {
+    uint32_t step; /* not before this step */
+    const struct iq_model
+        *from; /* of the same shape; NULL: sleep and wake: they are dropped and loaded again */
+};
 
 struct iq_engine_config {
     uint32_t threads;   /* worker threads, the caller's included */
@@ -56,6 +65,8 @@ struct iq_engine_config {
     bool unseen;         /* triggers read `tracing` false whatever the level: a harness looks on */
     bool untraced;       /* nothing is digested at all: outputs have no chain (benchmarks) */
     uint32_t top; /* candidates that the top-k op returns, at least IQ_TOP: one number for the whole run */
+    const struct iq_weights_event *event; /* (events), by step. Not on a device. */
+    uint32_t events;
     /* Recorded steps to follow, or NULL: [[[request, tokens], ...], ...]. 0 tokens: it was preempted for want of room
      * for itself. */
     const cJSON *trajectory;
@@ -79,7 +90,9 @@ struct iq_request {
     float temperature, top_p, min_p; /* temperature 0: greedy */
     uint32_t top_k;
     uint64_t seed, arrive_us;
-    bool score; /* log-likelihood of the prompt: iq_output.nll */
+    const struct iq_adapter *adapter;       /* NULL: none. Neither on a device nor with experts. */
+    const struct iq_constraint *constraint; /* what it may generate; NULL: anything. Not on a device. */
+    bool score;                             /* log-likelihood of the prompt: iq_output.nll */
     bool ignore_stop;
     uint32_t cancel_after; /* its caller goes away once this many of its tokens are computed; 0: never */
 };
@@ -87,7 +100,9 @@ struct iq_request {
 struct iq_output {
     const uint32_t *ids; /* prompt, then generated */
     uint32_t n_ids, n_prompt;
-    const char *finish; /* "stop", "length", "cancelled", "" while it runs */
+    /* "stop", "length", "cancelled"; "invalid": a token outside the vocabulary was chosen; "blocked": its constraint
+     * leaves no token; "" while it runs */
+    const char *finish;
     struct iq_digest chain;
     const struct iq_position *position; /* (positions) */
     uint32_t positions;                 /* computed: every token but the last one generated */
@@ -104,6 +119,7 @@ struct iq_output {
 struct iq_engine_stats {
     uint64_t steps, generated, preemptions;
     uint64_t tokens;            /* rows computed */
+    uint64_t updates;           /* times that the weights changed */
     uint64_t graphs;            /* steps that were launches of a captured graph */
     uint64_t hits;              /* prompt tokens reused */
     uint64_t moves;             /* KV blocks moved */
@@ -120,6 +136,8 @@ void iq_engine_close(struct iq_engine *);
 const struct iq_node *iq_engine_nodes(const struct iq_engine *, uint32_t *n);
 /* The variant that golden runs of an op. */
 const struct iq_variant *iq_engine_variant(const struct iq_engine *, enum iq_op_id op);
+/* Whether the run has the op: the model has it, and where a request must ask for it, one does. */
+bool iq_engine_has(const struct iq_engine *, enum iq_op_id op);
 /* The device where ops run, for the manifest; NULL: the CPU. */
 const struct iq_cuda *iq_engine_device(const struct iq_engine *);
 /* What libraries beside the kernels chose so far, by name: {"cublas": [...]}; {}: nothing. */

@@ -13,12 +13,13 @@ struct iq_engine {
     struct iq_engine_config config;
     const struct iq_model *model;
     struct iq_cuda *cuda;    /* NULL: ops run on the CPU */
-    struct iq_upload upload; /* the model there */
+    struct iq_upload upload; /* the model there; where the weights change, a copy here that is written */
     const struct iq_request *request;
     uint32_t n;
     struct iq_pool *pool;
     struct iq_slots *slots, *control_slots;
     struct iq_control control;
+    struct iq_uses uses;
     struct iq_graph graph;
     struct iq_kv kv;
     struct iq_forward forward;
@@ -29,13 +30,19 @@ struct iq_engine {
     struct iq_guess *guess;    /* (batch) */
     uint32_t *guessed;         /* (batch, speculate) */
     struct iq_digest contract;
-    struct iq_step step; /* of the step under way */
-    uint64_t ended_us;   /* when the one before it ended */
+    struct iq_step step;           /* of the step under way */
+    uint64_t ended_us;             /* when the one before it ended */
+    const struct iq_model *loaded; /* whose weights lie in memory */
+    uint32_t event;                /* the next of config.event */
+    struct iq_digest *weights;     /* (1 + layers) of what lies outside the layers, and in each; or NULL */
     /* (rows of a step) */
     struct iq_row *row;
     struct iq_seq *seq;
     struct iq_seat **of_row;
     uint32_t *ids, *predict;
+    const struct iq_adapter **adapter; /* (rows of a step, and padding) */
+    const uint64_t **allow_row;        /* (predicting rows of a step): into allow, or NULL */
+    uint64_t *allow; /* (predicting rows of a step, words): where a request has a constraint */
     struct iq_buf trajectory;
 };
 
@@ -50,6 +57,11 @@ static inline uint32_t iq__engine_prompt(const struct iq_request *r)
 {
     return r->truncate && r->truncate < r->n_prompt ? r->truncate : r->n_prompt;
 }
+
+/* Opens the copy that is written, where the weights change. */
+int iq__engine_weights_open(struct iq_engine *, struct iq_err *err);
+/* Between steps: what is due happens once no request is under way; until then none begins. */
+int iq__engine_weights_change(struct iq_engine *, struct iq_err *err);
 
 /* What triggers see of the engine: what does not change while it is open; and its state now. */
 void iq__engine_describe(struct iq_engine *);

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/watch.h"
 #include "kernels/ops/embed.h"
+#include "kernels/ops/mask.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/reduce.h"
 #include "kernels/ops/rope.h"
@@ -111,8 +112,10 @@ static int attention_block(const struct iq__pass *p)
     uint32_t d = c->head_dim, qw = c->heads * d, kw = c->kv_heads * d;
     IQ_TRY(
         iq__pass_norm(p, IQ_OP_ATTN_NORM, f->res[0], c->hidden, w->attn_norm, 1, c->hidden, f->h, f->ld_h));
+    const float *wide, *out;
     IQ_TRY(qkv(p));
-    const float *q = f->wide, *k = f->wide + qw, *v = f->wide + qw + kw;
+    IQ_TRY(iq__forward_adapt(p, IQ_OP_LORA_QKV, IQ_TARGET_Q, 3, f->h, f->ld_h, f->wide, f->ld_wide, &wide));
+    const float *q = wide, *k = wide + qw, *v = wide + qw + kw;
     size_t ldq = f->ld_wide, ldk = f->ld_wide;
     if (c->qk_norm) { /* h is free again: the projections have read it */
         float *qn = f->h, *kn = f->sum;
@@ -145,10 +148,11 @@ static int attention_block(const struct iq__pass *p)
     IQ_TRY(iq__pass_run(p, IQ_OP_KV_WRITE, 0, &kv));
     IQ_TRY(attention(p, f->mid, f->ld_mid));
     IQ_TRY(reduced(p, IQ_OP_ATTN_OUT, IQ_OP_ATTN_REDUCE, f->h, f->ld_h));
-    return iq__pass_add(p, IQ_OP_ATTN_ADD, 0);
+    IQ_TRY(iq__forward_adapt(p, IQ_OP_LORA_OUT, IQ_TARGET_O, 1, f->h, f->ld_h, f->sum, c->hidden, &out));
+    return iq__pass_add(p, IQ_OP_ATTN_ADD, 0, out);
 }
 
-static int dense(const struct iq__pass *p)
+static int dense(const struct iq__pass *p, const float **out)
 {
     struct iq_forward *f = p->f;
     const struct iq_model *m = f->model;
@@ -167,17 +171,22 @@ static int dense(const struct iq__pass *p)
     }
     IQ_TRY(iq__pass_tap(p, IQ_OP_GATE_UP, 0, f->wide, f->ld_wide, ffn));
     IQ_TRY(iq__pass_tap(p, IQ_OP_GATE_UP, 1, f->wide + ffn, f->ld_wide, ffn));
+    const float *wide;
+    IQ_TRY(iq__forward_adapt(p, IQ_OP_LORA_GATE_UP, IQ_TARGET_GATE, 2, f->h, f->ld_h, f->wide, f->ld_wide,
+                             &wide));
     struct iq_swiglu a = {.rows = p->rows,
                           .n = ffn,
                           .act = f->act,
-                          .gate = f->wide,
-                          .up = f->wide + ffn,
+                          .gate = wide,
+                          .up = wide + ffn,
                           .y = f->mid,
                           .ldg = f->ld_wide,
                           .ldu = f->ld_wide,
                           .ldy = f->ld_mid};
     IQ_TRY(iq__pass_run(p, IQ_OP_ACT, 0, &a));
-    return reduced(p, IQ_OP_DOWN, IQ_OP_FFN_REDUCE, f->mid, f->ld_mid);
+    IQ_TRY(reduced(p, IQ_OP_DOWN, IQ_OP_FFN_REDUCE, f->mid, f->ld_mid));
+    return iq__forward_adapt(p, IQ_OP_LORA_DOWN, IQ_TARGET_DOWN, 1, f->mid, f->ld_mid, f->sum,
+                             f->model->config.hidden, out);
 }
 
 static int ffn_block(const struct iq__pass *p)
@@ -186,8 +195,9 @@ static int ffn_block(const struct iq__pass *p)
     const struct iq_model_config *c = &f->model->config;
     const float *weight = f->model->layer[p->layer].ffn_norm;
     IQ_TRY(iq__pass_norm(p, IQ_OP_FFN_NORM, f->res[1], c->hidden, weight, 1, c->hidden, f->h, f->ld_h));
-    IQ_TRY(c->experts ? iq__forward_experts(p) : dense(p));
-    return iq__pass_add(p, IQ_OP_FFN_ADD, 1);
+    const float *out = f->sum;
+    IQ_TRY(c->experts ? iq__forward_experts(p) : dense(p, &out));
+    return iq__pass_add(p, IQ_OP_FFN_ADD, 1, out);
 }
 
 /* n rows of `width` floats, where the ops run. */
@@ -222,7 +232,6 @@ static int head(struct iq__pass *p)
     const struct iq_inputs *in = &f->op_in;
     const struct iq_results *out = &f->op_out;
     uint32_t hidden = m->config.hidden, vocab = m->config.vocab, n = p->w->predicts;
-    bool temper = p->w->temper;
     int copied = gather(p);
     if (copied != IQ_OK)
         return iq_fail(p->err, copied, "step %llu: %s", (unsigned long long)p->b->step.step,
@@ -231,8 +240,6 @@ static int head(struct iq__pass *p)
     p->known = p->b->predicts;
     p->row = f->predict_row;
     p->layer = IQ_NO_LAYER;
-    p->prev_topk = temper ? IQ_OP_TEMPER : IQ_OP_LM_HEAD;
-    p->next_head = temper ? IQ_OP_TEMPER : IQ_OP_TOPK;
     float *normed = f->head_in + (size_t)f->max_predicts * hidden;
     IQ_TRY(iq__pass_norm(p, IQ_OP_FINAL_NORM, f->head_in, hidden, m->final_norm, 1, hidden, normed, hidden));
     struct iq_matmul a = {.rows = n,
@@ -243,7 +250,12 @@ static int head(struct iq__pass *p)
                           .part = {{&m->head, NULL, out->logits, vocab, 0}}};
     IQ_TRY(iq__pass_run(p, IQ_OP_LM_HEAD, 0, &a));
     const float *logits = out->logits;
-    if (temper) {
+    if (p->w->mask) {
+        struct iq_mask mask = {n, vocab, logits, p->b->allow, out->masked, vocab, vocab};
+        IQ_TRY(iq__pass_run(p, IQ_OP_MASK, 0, &mask));
+        logits = out->masked;
+    }
+    if (p->w->temper) {
         struct iq_temper t = {n, vocab, logits, in->temperature, out->tempered, vocab, vocab};
         IQ_TRY(iq__pass_run(p, IQ_OP_TEMPER, 0, &t));
         logits = out->tempered;
@@ -304,9 +316,7 @@ int iq__forward_walk(struct iq_forward *f, const struct iq__walk *w, struct iq_e
                          .seq = there ? f->op_in.seq : b->seq,
                          .seqs = there ? w->seqs : b->seqs,
                          .layer = IQ_NO_LAYER,
-                         .err = err,
-                         .prev_topk = IQ_OP_LM_HEAD,
-                         .next_head = IQ_OP_TOPK};
+                         .err = err};
     enter(&p);
     struct iq_embed e = {p.rows, f->act, f->op_in.ids, &m->embed, f->res[0], m->config.hidden};
     if (p.rows) IQ_TRY(iq__pass_run(&p, IQ_OP_EMBED, 0, &e));
@@ -360,6 +370,8 @@ static void tell(struct iq_forward *f, struct iq__walk *w)
         in->seed[i] = row->seed;
         w->temper |= row->temperature != 0 && row->temperature != 1;
     }
+    w->mask = b->allow != NULL;
+    f->masked = w->mask;
     f->tempered = w->temper;
 }
 

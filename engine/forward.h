@@ -13,6 +13,7 @@
 #ifndef IQ_ENGINE_FORWARD_H
 #define IQ_ENGINE_FORWARD_H
 
+#include "engine/adapter.h"
 #include "engine/graph.h"
 #include "engine/kv.h"
 #include "engine/model.h"
@@ -27,10 +28,12 @@ enum { IQ_START_EMBED };
 /* What a step computes. Arrays are borrowed for the call. */
 struct iq_batch {
     struct iq_step step;
-    const struct iq_row *row; /* (rows) */
-    const uint32_t *ids;      /* (rows) token at each row */
-    const struct iq_seq *seq; /* (seqs) */
-    const uint32_t *predict;  /* (predicts) rows that predict a token, ascending */
+    const struct iq_row *row;                /* (rows) */
+    const uint32_t *ids;                     /* (rows) token at each row */
+    const struct iq_seq *seq;                /* (seqs) */
+    const uint32_t *predict;                 /* (predicts) rows that predict a token, ascending */
+    const struct iq_adapter *const *adapter; /* (rows, and padding) of those; NULL: no request has one */
+    const uint64_t *const *allow; /* (predicts, and padding) masks of those; NULL: no row has one */
     uint32_t rows, seqs, predicts;
     const struct iq_entry
         *enter; /* (seqs) ascending by start, from f->kept; NULL: all begin at the embedding */
@@ -49,6 +52,7 @@ struct iq_inputs {
 /* What the host learns of the rows that predict. */
 struct iq_results {
     float *logits, *tempered; /* (max_predicts, vocab) */
+    float *masked;            /* likewise, where requests may have masks */
     float *values;            /* (max_predicts, k) */
     uint32_t *ids, *token;    /* (max_predicts, k), (max_predicts) */
     int32_t *status;          /* (max_predicts) of sampling, on a device */
@@ -74,6 +78,7 @@ struct iq_forward {
     enum iq_act act;
     uint32_t max_rows, max_predicts, max_seqs, max_blocks, k; /* k: candidates per predicting row */
     uint32_t max_context;                                     /* longest sequence of any request */
+    bool masks, adapters;                                     /* requests may have them */
     bool padded; /* steps in which every row predicts are padded to step.captured rows ... */
     bool graphs; /* ... and on a device captured */
     bool traced; /* every cell is digested: level ops and above */
@@ -84,6 +89,8 @@ struct iq_forward {
     float *mid;    /* rotated q, k; swiglu's output */
     float *part;   /* (pieces, max_rows, hidden) partial sums; (max_rows, active, hidden) what experts made */
     float *sum;    /* their reduction; what was combined */
+    float *tuned_wide, *tuned_sum;    /* wide and sum with what adapters add, where requests may have them */
+    const struct iq_lora_pair **pair; /* (IQ_LORA_PARTS, max_rows) likewise */
     struct iq_moe_room moe;
     size_t ld_h, ld_wide, ld_mid;
     float *head_in; /* (2, max_predicts, hidden): rows that predict, and their norm */
@@ -91,7 +98,7 @@ struct iq_forward {
     struct iq_inputs in, op_in;
     struct iq_results got, op_out;
     struct iq_row *predict_row; /* (max_predicts) */
-    bool tempered;              /* the last pass sampled from got.tempered, not from got.logits */
+    bool masked, tempered;      /* the last pass had these ops: it sampled from the last one's rows */
     void *map, *device_map;     /* the host's arrays; the device's */
     size_t map_bytes;
     struct iq_captured *captured;

@@ -50,6 +50,7 @@ static size_t lay_results(const struct iq_forward *f, struct iq_results *out, ch
     size_t at = 0, preds = f->max_predicts, vocab = f->model->config.vocab;
     out->logits = cut(base, &at, preds * vocab, sizeof(float));
     out->tempered = cut(base, &at, preds * vocab, sizeof(float));
+    out->masked = cut(base, &at, f->masks ? preds * vocab : 0, sizeof(float));
     out->values = cut(base, &at, preds * f->k, sizeof(float));
     out->ids = cut(base, &at, preds * f->k, sizeof(uint32_t));
     out->token = cut(base, &at, preds, sizeof(uint32_t));
@@ -88,6 +89,10 @@ static size_t lay_activations(struct iq_forward *f, char *base)
     f->mid = cut(base, &at, rows * f->ld_mid, sizeof(float));
     f->part = cut(base, &at, most_pieces(f->model) * rows * hidden, sizeof(float));
     f->sum = cut(base, &at, rows * max_u32(c->hidden, kw), sizeof(float));
+    bool adapters = f->adapters;
+    f->tuned_wide = cut(base, &at, adapters ? rows * f->ld_wide : 0, sizeof(float));
+    f->tuned_sum = cut(base, &at, adapters ? rows * hidden : 0, sizeof(float));
+    f->pair = cut(base, &at, adapters ? IQ_LORA_PARTS * rows : 0, sizeof *f->pair);
     f->head_in = cut(base, &at, 2 * preds * hidden, sizeof(float));
     return at + lay_experts(f, &f->moe, past(base, at));
 }

@@ -9,6 +9,7 @@ struct iq__walk {
     const struct iq_batch *batch;
     uint32_t rows, seqs, predicts; /* of the arguments: the batch's, or padded to a captured size */
     bool padded;
+    bool mask;   /* a row forbids tokens */
     bool temper; /* a row asks for a temperature that is neither 0 nor 1 */
 };
 
@@ -29,7 +30,6 @@ struct iq__pass {
     const struct iq_row *row; /* (known) */
     const struct iq_seq *seq; /* where the op, or whoever asks about it, can read them */
     uint32_t seqs;
-    enum iq_op_id prev_topk, next_head; /* the head's neighbours in this step: with temper, or without */
     struct iq_err *err;
 };
 
@@ -41,8 +41,13 @@ const char *iq__pass_reason(const struct iq__pass *, int status);
 int iq__pass_tap(const struct iq__pass *, enum iq_op_id, unsigned point, const float *y, size_t ld, size_t n);
 int iq__pass_norm(const struct iq__pass *, enum iq_op_id, const float *x, size_t ldx, const float *weight,
                   uint32_t groups, uint32_t n, float *y, size_t ldy);
-/* res[!from] = res[from] + sum. */
-int iq__pass_add(const struct iq__pass *, enum iq_op_id, int from);
+/* res[!from] = res[from] + b. */
+int iq__pass_add(const struct iq__pass *, enum iq_op_id, int from, const float *b);
+
+/* What adapters add to `parts` products of x beside one another, from `target` on: *y, whose rows have the stride of base's,
+ * which it is where the run has no adapters. */
+int iq__forward_adapt(const struct iq__pass *, enum iq_op_id, enum iq_target target, uint32_t parts,
+                      const float *x, size_t ldx, const float *base, size_t ldb, const float **y);
 
 /* The feed-forward part of a layer as a mixture of experts: from its norm's output in h to the combined rows in sum. */
 int iq__forward_experts(const struct iq__pass *);

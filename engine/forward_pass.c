@@ -6,22 +6,36 @@
 #include "kernels/ops/rmsnorm.h"
 #include "kernels/ops/vector.h"
 
+/* The head's ops as this step has them: mask and temper only where a row asks for them. */
+static enum iq_op_id before(const struct iq__pass *p, enum iq_op_id op)
+{
+    if (op == IQ_OP_TOPK && p->w->temper) return IQ_OP_TEMPER;
+    if (op != IQ_OP_MASK && p->w->mask) return IQ_OP_MASK;
+    return IQ_OP_LM_HEAD;
+}
+
+static enum iq_op_id behind(const struct iq__pass *p, enum iq_op_id op)
+{
+    if (op == IQ_OP_LM_HEAD && p->w->mask) return IQ_OP_MASK;
+    if (op != IQ_OP_TEMPER && p->w->temper) return IQ_OP_TEMPER;
+    return IQ_OP_TOPK;
+}
+
 static struct iq_site site_of(const struct iq__pass *p, enum iq_op_id op, uint32_t rank)
 {
     const struct iq_graph *g = p->f->graph;
     struct iq_site s = {.op = (uint16_t)op,
                         .layer = (uint16_t)p->layer,
                         .rank = (uint16_t)rank,
-                        .prev_op = (uint16_t)(op == IQ_OP_TOPK ? p->prev_topk : g->prev[op]),
-                        .next_op = (uint16_t)(op == IQ_OP_LM_HEAD ? p->next_head : g->next[op]),
+                        .prev_op = (uint16_t)g->prev[op],
+                        .next_op = (uint16_t)g->next[op],
                         .step = &p->b->step,
                         .row = p->row,
                         .rows = p->known,
                         .slot = iq_slots_at(p->f->slots, op, p->layer, rank)};
-    if (op == IQ_OP_TEMPER) {
-        s.prev_op = IQ_OP_LM_HEAD;
-        s.next_op = IQ_OP_TOPK;
-    }
+    bool asked = op == IQ_OP_MASK || op == IQ_OP_TEMPER;
+    if (asked || op == IQ_OP_TOPK) s.prev_op = (uint16_t)before(p, op);
+    if (asked || op == IQ_OP_LM_HEAD) s.next_op = (uint16_t)behind(p, op);
     return s;
 }
 
@@ -71,7 +85,7 @@ int iq__pass_norm(const struct iq__pass *p, enum iq_op_id op, const float *x, si
     return iq__pass_run(p, op, 0, &a);
 }
 
-int iq__pass_add(const struct iq__pass *p, enum iq_op_id op, int from)
+int iq__pass_add(const struct iq__pass *p, enum iq_op_id op, int from, const float *b)
 {
     struct iq_forward *f = p->f;
     size_t ld = f->model->config.hidden;
@@ -79,7 +93,7 @@ int iq__pass_add(const struct iq__pass *p, enum iq_op_id op, int from)
                        .n = (uint32_t)ld,
                        .act = f->act,
                        .a = f->res[from],
-                       .b = f->sum,
+                       .b = b,
                        .y = f->res[!from],
                        .lda = ld,
                        .ldb = ld,

@@ -6,13 +6,14 @@
 
 struct build {
     const struct iq_model *m;
+    struct iq_uses uses;
     struct iq_graph *g;
     struct iq_slots *slots;
     enum iq_level level;
     uint32_t cap;
 };
 
-bool iq_graph_has(const struct iq_model_config *c, enum iq_op_id op)
+bool iq_graph_has(const struct iq_model_config *c, struct iq_uses uses, enum iq_op_id op)
 {
     switch (op) {
     case IQ_OP_Q_NORM:
@@ -23,6 +24,15 @@ bool iq_graph_has(const struct iq_model_config *c, enum iq_op_id op)
     case IQ_OP_DOWN:
     case IQ_OP_FFN_REDUCE:
         return !c->experts;
+    case IQ_OP_LORA_QKV:
+    case IQ_OP_LORA_OUT:
+    case IQ_OP_LORA_GATE_UP:
+    case IQ_OP_LORA_DOWN:
+        return uses.adapters;
+    case IQ_OP_WEIGHTS:
+        return uses.weights;
+    case IQ_OP_MASK:
+        return uses.mask;
     default:
         return c->experts || op < IQ_OP_ROUTER || op > IQ_OP_COMBINE;
     }
@@ -37,6 +47,24 @@ uint32_t iq_graph_ranks(const struct iq_model *m, enum iq_op_id op)
 uint16_t iq_graph_node(const struct iq_graph *g, enum iq_op_id op, uint32_t layer)
 {
     return g->first[op * (g->layers + 1) + (layer == IQ_NO_LAYER ? 0 : layer + 1)];
+}
+
+static bool weighs(enum iq_op_id op)
+{
+    static const enum iq_op_id all[] = {
+        IQ_OP_EMBED,          IQ_OP_ATTN_NORM,   IQ_OP_QKV,        IQ_OP_Q_NORM, IQ_OP_K_NORM,
+        IQ_OP_ATTN_OUT,       IQ_OP_FFN_NORM,    IQ_OP_GATE_UP,    IQ_OP_DOWN,   IQ_OP_ROUTER,
+        IQ_OP_EXPERT_GATE_UP, IQ_OP_EXPERT_DOWN, IQ_OP_FINAL_NORM, IQ_OP_LM_HEAD};
+    bool found = false;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) found |= all[i] == op;
+    return found;
+}
+
+/* Where the weights change, what is computed with them has them as an input. */
+static void add_weights(struct build *b, enum iq_op_id op, struct iq_node *n)
+{
+    if (!b->uses.weights || !weighs(op) || n->inputs == IQ_NODE_INPUTS) return;
+    n->input[n->inputs++] = iq_graph_node(b->g, IQ_OP_WEIGHTS, n->layer);
 }
 
 /* Adds the op's points at one (layer, rank) as consecutive nodes with the same inputs; returns the first. */
@@ -56,13 +84,15 @@ static uint16_t add(struct build *b, enum iq_op_id op, uint32_t layer, uint32_t 
         snprintf(n->point, sizeof n->point, "%s", point[p]);
         n->inputs = n_inputs <= IQ_NODE_INPUTS ? n_inputs : 0;
         if (n->inputs) memcpy(n->input, inputs, n->inputs * sizeof *inputs);
+        add_weights(b, op, n);
     }
     uint16_t *slot_first = &g->first[op * (g->layers + 1) + (layer == IQ_NO_LAYER ? 0 : layer + 1)];
     if (rank == IQ_WHOLE || rank == 0) *slot_first = first;
     bool digested = b->level >= IQ_LEVEL_OPS || (flags & (IQ_NODE_CHAIN | IQ_NODE_LOGITS));
     if (op == IQ_OP_FINAL_NORM) digested = b->level >= IQ_LEVEL_OPS;
-    /* What the sampling ops return is digested by the engine: its first IQ_TOP candidates, whatever k the run has. */
-    bool sampling = op == IQ_OP_TEMPER || op == IQ_OP_TOPK || op == IQ_OP_SAMPLE || (flags & IQ_NODE_CONTROL);
+    /* What the weights are, and what the sampling ops return, is digested by the engine: of candidates the first IQ_TOP candidates, whatever k the run has. */
+    bool sampling = op == IQ_OP_WEIGHTS || op == IQ_OP_MASK || op == IQ_OP_TEMPER || op == IQ_OP_TOPK ||
+                    op == IQ_OP_SAMPLE || (flags & IQ_NODE_CONTROL);
     struct iq_slot *slot = iq_slots_at(b->slots, op, layer, rank == IQ_WHOLE ? 0 : rank);
     iq_slot_points(slot, first, (uint16_t)p, digested && !sampling ? (1u << p) - 1 : 0);
     return first;
@@ -104,14 +134,27 @@ static void share(struct build *b, enum iq_op_id op, uint32_t layer)
         iq_slot_points(iq_slots_at(b->slots, op, layer, r), node, points, 0);
 }
 
+/* What adapters add to the points from `base` on, which were made of x; base itself where the run has none. */
+static uint16_t adapted(struct build *b, enum iq_op_id op, uint32_t l, const uint32_t *widths, uint16_t base,
+                        uint16_t x)
+{
+    uint16_t inputs[2] = {base, x};
+    if (!b->uses.adapters) return base;
+    uint16_t first = add(b, op, l, IQ_WHOLE, 0, widths, inputs, 2);
+    for (uint32_t p = 1; widths[p]; p++) b->g->node[first + p].input[0] = (uint16_t)(base + p);
+    return first;
+}
+
 static uint16_t add_dense(struct build *b, uint32_t l, uint16_t norm)
 {
     uint32_t ffn = b->m->config.ffn;
     uint16_t gu = add(b, IQ_OP_GATE_UP, l, IQ_WHOLE, 0, (uint32_t[]){ffn, ffn, 0}, &norm, 1);
     share(b, IQ_OP_GATE_UP, l);
+    gu = adapted(b, IQ_OP_LORA_GATE_UP, l, (uint32_t[]){ffn, ffn, 0}, gu, norm);
     uint16_t act_in[2] = {gu, (uint16_t)(gu + 1)};
     uint16_t act = add(b, IQ_OP_ACT, l, IQ_WHOLE, 0, (uint32_t[]){ffn, 0}, act_in, 2);
-    return reduced(b, IQ_OP_DOWN, IQ_OP_FFN_REDUCE, l, act);
+    uint16_t down = reduced(b, IQ_OP_DOWN, IQ_OP_FFN_REDUCE, l, act);
+    return adapted(b, IQ_OP_LORA_DOWN, l, (uint32_t[]){b->m->config.hidden, 0}, down, act);
 }
 
 /* Widths are those of a position: all its slots, one after the other. */
@@ -142,9 +185,11 @@ static uint16_t add_layer(struct build *b, uint32_t l, uint16_t res)
 {
     const struct iq_model_config *c = &b->m->config;
     uint32_t qw = c->heads * c->head_dim, kw = c->kv_heads * c->head_dim;
+    if (b->uses.weights) add(b, IQ_OP_WEIGHTS, l, IQ_WHOLE, 0, (uint32_t[]){1, 0}, NULL, 0);
     uint16_t norm = one(b, IQ_OP_ATTN_NORM, l, 0, c->hidden, res);
     uint16_t qkv = add(b, IQ_OP_QKV, l, IQ_WHOLE, 0, (uint32_t[]){qw, kw, kw, 0}, &norm, 1);
     share(b, IQ_OP_QKV, l);
+    qkv = adapted(b, IQ_OP_LORA_QKV, l, (uint32_t[]){qw, kw, kw, 0}, qkv, norm);
     uint16_t qk[2] = {qkv, (uint16_t)(qkv + 1)};
     if (c->qk_norm) {
         qk[0] = one(b, IQ_OP_Q_NORM, l, 0, qw, qk[0]);
@@ -162,35 +207,36 @@ static uint16_t add_layer(struct build *b, uint32_t l, uint16_t res)
     b->g->node[kv + 1].input[0] = kv_in[1];
     uint16_t att = one(b, IQ_OP_ATTENTION, l, IQ_NODE_READS_KV, qw, rope);
     share(b, IQ_OP_ATTENTION, l);
-    uint16_t add_in[2] = {res, reduced(b, IQ_OP_ATTN_OUT, IQ_OP_ATTN_REDUCE, l, att)};
+    uint16_t out = reduced(b, IQ_OP_ATTN_OUT, IQ_OP_ATTN_REDUCE, l, att);
+    uint16_t add_in[2] = {res, adapted(b, IQ_OP_LORA_OUT, l, (uint32_t[]){c->hidden, 0}, out, att)};
     res = add(b, IQ_OP_ATTN_ADD, l, IQ_WHOLE, IQ_NODE_CHAIN, (uint32_t[]){c->hidden, 0}, add_in, 2);
     norm = one(b, IQ_OP_FFN_NORM, l, 0, c->hidden, res);
     uint16_t ffn_in[2] = {res, c->experts ? add_experts(b, l, norm) : add_dense(b, l, norm)};
     return add(b, IQ_OP_FFN_ADD, l, IQ_WHOLE, IQ_NODE_CHAIN, (uint32_t[]){c->hidden, 0}, ffn_in, 2);
 }
 
-void iq_graph_neighbours(const struct iq_model_config *c, enum iq_op_id prev[IQ_OPS],
+void iq_graph_neighbours(const struct iq_model_config *c, struct iq_uses uses, enum iq_op_id prev[IQ_OPS],
                          enum iq_op_id next[IQ_OPS])
 {
     uint16_t before = IQ_OP_NONE;
     for (int op = 0; op < IQ_OPS; op++) prev[op] = next[op] = IQ_OP_NONE;
     for (int op = IQ_OP_EMBED; op < IQ_OPS; op++) {
-        if (!iq_graph_has(c, (enum iq_op_id)op)) continue;
+        if (!iq_graph_has(c, uses, (enum iq_op_id)op)) continue;
         /* In a step's head only when a row asks for it: iq_forward says so then. */
-        if (op == IQ_OP_TEMPER) continue;
+        if (op == IQ_OP_MASK || op == IQ_OP_TEMPER) continue;
         prev[op] = before;
         if (before != IQ_OP_NONE) next[before] = (enum iq_op_id)op;
         before = (uint16_t)op;
     }
 }
 
-int iq_graph_open(const struct iq_model *m, enum iq_level level, struct iq_slots *slots, struct iq_graph *g,
-                  struct iq_err *err)
+int iq_graph_open(const struct iq_model *m, struct iq_uses uses, enum iq_level level, struct iq_slots *slots,
+                  struct iq_graph *g, struct iq_err *err)
 {
     const struct iq_model_config *c = &m->config;
     size_t pieces = 0;
     for (uint32_t r = 0; r < m->tp; r++) pieces += m->attn[r].nodes + m->ffn[r].nodes;
-    size_t cap = (size_t)c->layers * ((c->experts ? 28 : 22) + pieces) + 8;
+    size_t cap = (size_t)c->layers * ((c->experts ? 29 : 30) + pieces) + 10;
     *g = (struct iq_graph){.layers = c->layers};
     if (cap > 60000)
         return iq_fail(err, IQ_LIMIT, "the graph has about %zu nodes (layers %u, ranks %u); at most 60000",
@@ -203,12 +249,14 @@ int iq_graph_open(const struct iq_model *m, enum iq_level level, struct iq_slots
         iq_graph_close(g);
         return iq_fail(err, IQ_MEMORY, "no memory for the graph's %zu nodes", cap);
     }
-    struct build b = {m, g, slots, level, (uint32_t)cap};
+    struct build b = {m, uses, g, slots, level, (uint32_t)cap};
     add(&b, IQ_OP_PREFIX, IQ_NO_LAYER, IQ_WHOLE, IQ_NODE_CONTROL, (uint32_t[]){1, 0}, NULL, 0);
+    if (uses.weights) add(&b, IQ_OP_WEIGHTS, IQ_NO_LAYER, IQ_WHOLE, 0, (uint32_t[]){1, 0}, NULL, 0);
     uint16_t res = add(&b, IQ_OP_EMBED, IQ_NO_LAYER, IQ_WHOLE, 0, (uint32_t[]){c->hidden, 0}, NULL, 0);
     for (uint32_t l = 0; l < c->layers; l++) res = add_layer(&b, l, res);
     res = one(&b, IQ_OP_FINAL_NORM, IQ_NO_LAYER, IQ_NODE_LOGITS, c->hidden, res);
     uint16_t logits = one(&b, IQ_OP_LM_HEAD, IQ_NO_LAYER, IQ_NODE_LOGITS, c->vocab, res);
+    if (uses.mask) logits = one(&b, IQ_OP_MASK, IQ_NO_LAYER, IQ_NODE_LOGITS, c->vocab, logits);
     uint16_t temper = one(&b, IQ_OP_TEMPER, IQ_NO_LAYER, IQ_NODE_LOGITS, c->vocab, logits);
     uint16_t topk = one(&b, IQ_OP_TOPK, IQ_NO_LAYER, IQ_NODE_LOGITS, IQ_TOP, temper);
     add(&b, IQ_OP_SAMPLE, IQ_NO_LAYER, IQ_WHOLE, IQ_NODE_LOGITS, (uint32_t[]){1, 0},
@@ -220,7 +268,7 @@ int iq_graph_open(const struct iq_model *m, enum iq_level level, struct iq_slots
             (level >= IQ_LEVEL_OPS || (flags & IQ_NODE_CHAIN)))
             g->kept[g->kepts++] = (uint16_t)i;
     }
-    iq_graph_neighbours(c, g->prev, g->next);
+    iq_graph_neighbours(c, uses, g->prev, g->next);
     return IQ_OK;
 }
 

@@ -11,6 +11,11 @@
 #include "kernels/base/cell.h"
 #include "kernels/dispatch.h"
 
+/* What a run and its requests ask for: ops that exist only where it is asked. */
+struct iq_uses {
+    bool mask, adapters, weights;
+};
+
 struct iq_graph {
     struct iq_node *node;
     uint32_t nodes;
@@ -27,13 +32,13 @@ struct iq_graph {
 };
 
 /* Builds the graph and tells each slot its nodes and which of them are digested at `level`. */
-int iq_graph_open(const struct iq_model *, enum iq_level level, struct iq_slots *, struct iq_graph *,
-                  struct iq_err *);
+int iq_graph_open(const struct iq_model *, struct iq_uses, enum iq_level level, struct iq_slots *,
+                  struct iq_graph *, struct iq_err *);
 void iq_graph_close(struct iq_graph *);
-/* Whether a model like this has the op. */
-bool iq_graph_has(const struct iq_model_config *, enum iq_op_id op);
-/* Each op's neighbours in execution order, temper left out; IQ_OP_NONE at the ends. */
-void iq_graph_neighbours(const struct iq_model_config *, enum iq_op_id prev[IQ_OPS],
+/* Whether a run of a model like this has the op. */
+bool iq_graph_has(const struct iq_model_config *, struct iq_uses, enum iq_op_id op);
+/* Each op's neighbours in execution order, mask and temper left out; IQ_OP_NONE at the ends. */
+void iq_graph_neighbours(const struct iq_model_config *, struct iq_uses, enum iq_op_id prev[IQ_OPS],
                          enum iq_op_id next[IQ_OPS]);
 /* Ranks that make the rows of an op together, each in its slot. */
 uint32_t iq_graph_ranks(const struct iq_model *, enum iq_op_id op);

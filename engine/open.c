@@ -1,6 +1,7 @@
 /* Opening and closing an engine: requests are checked, memory is sized by them. */
 #include "engine/engine_state.h"
 #include "kernels/cuda/products.h"
+#include "kernels/ops/mask.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,41 @@
 enum { BUDGET = 512, SCORE_ROWS = 32 }; /* rows of a step; rows in a step of one prompt that is scored */
 
 static uint32_t longest(const struct iq_request *r) { return iq__engine_prompt(r) + r->max_tokens; }
+
+static int check_words(const struct iq_engine *e, const struct iq_request *r, const struct iq_words *w,
+                       const char *field, struct iq_err *err)
+{
+    uint32_t vocab = e->model->config.vocab;
+    for (uint32_t i = 0; i < w->n; i++) {
+        if (w->first[i] == w->first[i + 1])
+            return iq_fail(err, IQ_USAGE, "request %s: %s %u has no tokens", r->id, field, i);
+        for (uint32_t t = w->first[i]; t < w->first[i + 1]; t++)
+            if (w->ids[t] >= vocab)
+                return iq_fail(err, IQ_LIMIT, "request %s: %s %u has token %u; the vocabulary has %u", r->id,
+                               field, i, w->ids[t], vocab);
+    }
+    return IQ_OK;
+}
+
+static int check_adapter(const struct iq_engine *e, const struct iq_request *r, struct iq_err *err)
+{
+    const char *device = e->config.device;
+    if (!r->adapter || !device || !strcmp(device, "cpu")) return IQ_OK;
+    return iq_fail(err, IQ_UNSUPPORTED,
+                   "request %s: adapters are not built for --device %s; use --device cpu", r->id, device);
+}
+
+static int check_constraint(const struct iq_engine *e, const struct iq_request *r, struct iq_err *err)
+{
+    const char *device = e->config.device;
+    if (!r->constraint) return IQ_OK;
+    if (device && strcmp(device, "cpu"))
+        return iq_fail(err, IQ_UNSUPPORTED,
+                       "request %s: bad_words and allowed are not built for --device %s; use --device cpu",
+                       r->id, device);
+    IQ_TRY(check_words(e, r, &r->constraint->bad, "bad_words", err));
+    return check_words(e, r, &r->constraint->allowed, "allowed", err);
+}
 
 static int check_request(const struct iq_engine *e, const struct iq_request *r, struct iq_err *err)
 {
@@ -32,7 +68,8 @@ static int check_request(const struct iq_engine *e, const struct iq_request *r, 
         return iq_fail(err, IQ_USAGE,
                        "request %s: temperature %g, top_p %g, min_p %g; expected 0 to 100, (0, 1], [0, 1]",
                        r->id, (double)r->temperature, (double)r->top_p, (double)r->min_p);
-    return IQ_OK;
+    IQ_TRY(check_adapter(e, r, err));
+    return check_constraint(e, r, err);
 }
 
 /* Sizes that follow from the requests: the longest, all that are scored, the largest top_k. */
@@ -44,6 +81,8 @@ static int survey(struct iq_engine *e, uint32_t *blocks, struct iq_err *err)
         const struct iq_request *r = &e->request[i];
         IQ_TRY(check_request(e, r, err));
         scored |= r->score;
+        e->uses.mask |= r->constraint != NULL;
+        e->uses.adapters |= r->adapter != NULL;
         if (longest(r) > most) most = longest(r);
         if (r->top_k > top_k) top_k = r->top_k;
         if (iq__engine_prompt(r) > longest_prompt) longest_prompt = iq__engine_prompt(r);
@@ -165,6 +204,9 @@ static int open_speculation(struct iq_engine *e, struct iq_err *err)
     if (!c->speculate)
         return c->draft ? iq_fail(err, IQ_USAGE, "a draft model guesses nothing without --speculate N")
                         : IQ_OK;
+    if (e->uses.mask || e->uses.adapters || e->uses.weights)
+        return iq_fail(err, IQ_UNSUPPORTED,
+                       "--speculate with bad_words, allowed, adapters or weights that change is not built");
     e->guess = calloc(c->batch, sizeof *e->guess);
     e->guessed = calloc((size_t)c->batch * c->speculate, sizeof *e->guessed);
     if (!e->guess || !e->guessed) return iq_fail(err, IQ_MEMORY, "no memory for drafts");
@@ -184,6 +226,7 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     const struct iq_model_config *c = &e->model->config;
     uint32_t blocks;
     IQ_TRY(survey(e, &blocks, err));
+    e->uses.weights = e->config.events != 0;
     IQ_TRY(open_device(e, err));
     IQ_TRY(iq_pool_open((int)e->config.threads, &e->pool, err));
     uint32_t tp = e->model->tp, experts = e->model->expert_parallel;
@@ -191,12 +234,14 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     IQ_TRY(iq_slots_open_control(&e->control_slots, err));
     e->control = (struct iq_control){&e->forward.exec, e->control_slots, &e->step};
     IQ_TRY(set_golden(e, err));
-    IQ_TRY(iq_graph_open(e->model, e->config.level, e->slots, &e->graph, err));
+    IQ_TRY(iq_graph_open(e->model, e->uses, e->config.level, e->slots, &e->graph, err));
     uint32_t spare = e->config.riders * ((e->forward.max_context + IQ_KV_BLOCK - 1) / IQ_KV_BLOCK);
     IQ_TRY(iq_kv_open(blocks, spare, c->layers, c->kv_heads, c->head_dim,
                       e->config.untraced ? 0 : e->graph.kepts, e->cuda, &e->kv, err));
     e->kv.control = &e->control;
-    e->forward.model = e->cuda ? &e->upload.model : e->model;
+    e->loaded = e->model;
+    if (e->uses.weights) IQ_TRY(iq__engine_weights_open(e, err));
+    e->forward.model = e->cuda || e->uses.weights ? &e->upload.model : e->model;
     e->forward.padded = e->config.captured;
     e->forward.graphs = e->cuda && e->config.level != IQ_LEVEL_TENSORS;
     e->forward.traced = e->config.level >= IQ_LEVEL_OPS;
@@ -206,6 +251,8 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     e->forward.exec.pool = e->pool;
     e->forward.exec.cuda = e->cuda;
     e->forward.act = e->config.act;
+    e->forward.masks = e->uses.mask;
+    e->forward.adapters = e->uses.adapters;
     IQ_TRY(iq_forward_open(&e->forward, err));
     IQ_TRY(open_speculation(e, err));
     e->schedule.config = &e->config;
@@ -221,13 +268,19 @@ static int open_parts(struct iq_engine *e, struct iq_err *err)
     e->of_row = calloc(rows, sizeof(struct iq_seat *));
     e->ids = calloc(rows, sizeof *e->ids);
     e->predict = calloc(rows, sizeof *e->predict);
-    if (!e->row || !e->seq || !e->of_row || !e->ids || !e->predict)
+    e->adapter = calloc(rows, sizeof(const struct iq_adapter *));
+    e->allow_row = calloc(e->forward.max_predicts, sizeof(const uint64_t *));
+    if (e->uses.mask)
+        e->allow = calloc((size_t)e->forward.max_predicts * iq_mask_words(c->vocab), sizeof *e->allow);
+    if (!e->row || !e->seq || !e->of_row || !e->ids || !e->predict || !e->adapter || !e->allow_row ||
+        (e->uses.mask && !e->allow))
         return iq_fail(err, IQ_MEMORY, "no memory for a step");
     e->recorder.graph = &e->graph;
     e->recorder.kv = &e->kv;
     e->recorder.pool = e->pool;
     e->recorder.level = e->config.level;
     e->recorder.untraced = e->config.untraced;
+    e->recorder.weights = e->weights;
     if (!e->config.untraced) {
         IQ_TRY(iq_recorder_open(&e->recorder, rows, err));
         iq_slots_tap(e->slots, &e->recorder.tap);
@@ -295,6 +348,10 @@ void iq_engine_close(struct iq_engine *e)
     free(e->guess);
     free(e->guessed);
     iq_drafter_close(&e->drafter);
+    free(e->weights);
+    free(e->adapter);
+    free(e->allow_row);
+    free(e->allow);
     iq_recorder_close(&e->recorder);
     iq_forward_close(&e->forward);
     iq_kv_close(&e->kv);

@@ -161,6 +161,12 @@ int iq_recorder_attached(struct iq_recorder *rec, struct iq_seat *seat, const st
     return status;
 }
 
+/* The digest of a row that an op made of another: most rows are copied, and comparing is cheaper than a digest. */
+static struct iq_digest copied(const float *from, struct iq_digest known, const float *row, uint32_t n)
+{
+    return row == from || !memcmp(row, from, n * sizeof *row) ? known : iq_digest_row(row, n, sizeof *row);
+}
+
 static void predicted(const struct iq_recorder *rec, const struct iq_forward *f, uint32_t i,
                       struct iq_digest *cells, struct iq_position *p)
 {
@@ -174,11 +180,12 @@ static void predicted(const struct iq_recorder *rec, const struct iq_forward *f,
     p->next = f->got.token[i];
     p->logits = cells[iq_graph_node(g, IQ_OP_LM_HEAD, IQ_NO_LAYER)];
     p->candidates = iq_digest_row(candidates, 2 * top, sizeof *candidates);
-    iq_logits_summary(f->got.logits + (size_t)i * vocab, vocab, p);
-    if (!f->tempered || f->in.temperature[i] == 0 || f->in.temperature[i] == 1)
-        *temper = p->logits;
-    else
-        *temper = iq_digest_row(f->got.tempered + (size_t)i * vocab, vocab, sizeof(float));
+    size_t at = (size_t)i * vocab;
+    const float *logits = f->got.logits + at, *mask = f->masked ? f->got.masked + at : logits;
+    struct iq_digest masked = copied(logits, p->logits, mask, vocab);
+    if (f->masks) cells[iq_graph_node(g, IQ_OP_MASK, IQ_NO_LAYER)] = masked;
+    *temper = copied(mask, masked, f->tempered ? f->got.tempered + at : mask, vocab);
+    iq_logits_summary(logits, vocab, p);
     cells[iq_graph_node(g, IQ_OP_TOPK, IQ_NO_LAYER)] = p->candidates;
     cells[iq_graph_node(g, IQ_OP_SAMPLE, IQ_NO_LAYER)] = iq_digest_row(&p->next, 1, sizeof p->next);
 }
@@ -210,6 +217,13 @@ struct making {
     struct iq_seat *const *of_row;
 };
 
+static void put_weights(const struct iq_recorder *rec, struct iq_digest *cells)
+{
+    const struct iq_graph *g = rec->graph;
+    cells[iq_graph_node(g, IQ_OP_WEIGHTS, IQ_NO_LAYER)] = rec->weights[0];
+    for (uint32_t l = 0; l < g->layers; l++) cells[iq_graph_node(g, IQ_OP_WEIGHTS, l)] = rec->weights[1 + l];
+}
+
 /* Positions of a slice of the rows, and the digests that go along with their KV. */
 static void make_rows(void *ctx, int part, int parts)
 {
@@ -225,6 +239,7 @@ static void make_rows(void *ctx, int part, int parts)
         uint32_t block = seat->blocks[row->pos / IQ_KV_BLOCK];
         uint8_t spoilt = m->rec->kv->spoilt[block];
         struct iq_digest *kept = m->rec->kv->cells[block] + (size_t)(row->pos % IQ_KV_BLOCK) * g->kepts;
+        if (m->rec->weights && m->rec->level >= IQ_LEVEL_OPS) put_weights(m->rec, cells);
         /* Two rows may fight for a place in a spoilt block: see keep_spoilt. */
         for (uint32_t i = 0; i < g->kepts && !spoilt; i++) kept[i] = cells[g->kept[i]];
         seat->kv[row->pos] = kv_of(m->rec, cells, scratch);

@@ -20,10 +20,11 @@ struct iq_recorder {
     bool untraced;
     struct iq_tap tap;
     struct iq_pool *pool;
-    struct iq_digest *scratch; /* (threads, chains) */
-    struct iq_position *made;  /* (rows of a step) */
-    uint16_t *chain_kv;        /* (2 * layers) nodes of K and V, in the graph's order */
-    uint32_t *predict;         /* (rows of a step) 1 + index among the predicting rows, or 0 */
+    const struct iq_digest *weights; /* (1 + layers) of the weights in memory, or NULL */
+    struct iq_digest *scratch;       /* (threads, chains) */
+    struct iq_position *made;        /* (rows of a step) */
+    uint16_t *chain_kv;              /* (2 * layers) nodes of K and V, in the graph's order */
+    uint32_t *predict;               /* (rows of a step) 1 + index among the predicting rows, or 0 */
 };
 
 int iq_recorder_open(struct iq_recorder *, uint32_t max_rows,

@@ -38,6 +38,7 @@ static uint32_t blocks_of(const struct iq_request *r)
 bool iq_ride_can(const struct iq_engine_config *c, const struct iq_request *r, uint32_t requests)
 {
     bool whole = r->n_prompt <= PROMPT_ROWS && (!c->chunk || c->chunk >= r->n_prompt);
+    if (r->constraint || r->adapter || c->events) return false; /* riders are told nothing of these */
     return requests == 1 && whole && r->max_tokens && !r->score && !c->kv_blocks && !c->trajectory &&
            !c->speculate && (!c->device || !strcmp(c->device, "cpu"));
 }

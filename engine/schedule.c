@@ -167,7 +167,8 @@ static uint32_t line_up_waiting(struct iq_schedule *s)
     for (uint32_t i = 0; i < s->n; i++) {
         struct iq_seat *w = &s->seat[i];
         uint32_t at = n;
-        if (w->state != IQ_WAITING || (n == most && !before(w, s->lineup[n - 1]))) continue;
+        if (w->state != IQ_WAITING || (s->hold && !w->attempt) || (n == most && !before(w, s->lineup[n - 1])))
+            continue;
         if (n == most) at--;
         for (; at && before(w, s->lineup[at - 1]); at--) s->lineup[at] = s->lineup[at - 1];
         s->lineup[at] = w;
@@ -339,6 +340,13 @@ int iq_schedule_form(struct iq_schedule *s, struct iq_err *err)
     IQ_TRY(s->config->trajectory ? form_recorded(s, err) : form_greedily(s, err));
     if (!s->shares) return iq_fail(err, IQ_INTERNAL, "the scheduler formed an empty step");
     return IQ_OK;
+}
+
+bool iq_schedule_drained(const struct iq_schedule *s)
+{
+    bool drained = !s->n_running;
+    for (uint32_t i = 0; i < s->n; i++) drained &= s->seat[i].state != IQ_WAITING || !s->seat[i].attempt;
+    return drained;
 }
 
 void iq_schedule_advance(struct iq_schedule *s, uint32_t rows)

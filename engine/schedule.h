@@ -40,6 +40,7 @@ struct iq_seat {
     uint32_t draft_lane, draft_computed; /* of a draft model (drafter.h); lane 0: none */
     struct iq_digest *key;               /* of each whole block of ids so far */
     uint32_t n_keys;
+    bool blocked;             /* its constraint leaves no token in the step under way */
     uint32_t cached, attempt; /* prompt tokens reused at the last admission; preemptions */
     struct iq_digest *kv;     /* (positions) K and V as they were written or attached; NULL: not recorded */
     uint32_t lost;            /* times that some were found to be others */
@@ -79,6 +80,7 @@ struct iq_schedule {
         *event; /* (2 * batch) for the trajectory: shares in order, and tokens 0 where a seat gave up */
     uint32_t events;
     uint32_t step;        /* ordinal of the next step, for the trajectory */
+    bool hold;            /* no request begins; those that were preempted go on */
     struct iq_step *site; /* of control ops: the step that is being formed */
     /* Called once, when its time has come: what it asks, and who serves it. */
     int (*arrive)(void *ctx, struct iq_seat *, struct iq_err *);
@@ -89,6 +91,8 @@ struct iq_schedule {
 
 /* Chooses the shares of the next step and takes the blocks that they need. No shares: every request is done. */
 int iq_schedule_form(struct iq_schedule *, struct iq_err *);
+/* No request is under way: none runs, none was preempted. */
+bool iq_schedule_drained(const struct iq_schedule *);
 /* The step took place: moves the clock. */
 void iq_schedule_advance(struct iq_schedule *, uint32_t rows);
 /* Requests that have arrived and are not in the batch. */

@@ -70,7 +70,9 @@ struct iq_row iq_seat_row(const struct iq_seat *seat, uint32_t pos, uint32_t cel
                            .arrived_us = r->arrive_us,
                            .session_us = seat->session_us,
                            .pool = seat->pool,
-                           .tenant = r->tenant};
+                           .tenant = r->tenant,
+                           .masked = r->constraint != NULL,
+                           .adapter = r->adapter ? r->adapter->number : 0};
 }
 
 /* ---- neighbours ---- */

@@ -36,7 +36,9 @@ static void choose(const struct iq_engine *e, struct iq_seat *seat, const uint32
     uint32_t made = seat->n_ids - seat->request->n_prompt;
     for (uint32_t i = 0; i < seat->kept; i++) {
         seat->chosen[i] = i < seat->accepted ? seat->draft[i] : chosen[i];
-        if (iq__engine_ends(e, seat->request, seat->chosen[i], made + i + 1)) seat->kept = i + 1;
+        if (seat->chosen[i] >= e->model->config.vocab ||
+            iq__engine_ends(e, seat->request, seat->chosen[i], made + i + 1))
+            seat->kept = i + 1;
     }
 }
 

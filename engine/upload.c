@@ -14,6 +14,14 @@ struct block {
 static int copy(struct iq_upload *u, const void *host, size_t bytes, void **device, struct iq_err *err)
 {
     struct iq_cuda *c = u->cuda;
+    if (!c) {
+        *device =
+            aligned_alloc(IQ_MATRIX_ALIGN, (bytes + IQ_MATRIX_ALIGN) / IQ_MATRIX_ALIGN * IQ_MATRIX_ALIGN);
+        if (!*device)
+            return iq_fail(err, IQ_MEMORY, "no memory for a copy of %zu MiB of weights", bytes >> 20);
+        memcpy(*device, host, bytes);
+        return IQ_OK;
+    }
     int status =
         iq_cuda_done(c, c->api->malloc(device, bytes ? bytes : 1), "allocating memory for the weights");
     if (status == IQ_OK && bytes)
@@ -101,12 +109,15 @@ int iq_upload_open(const struct iq_model *m, struct iq_cuda *cuda, struct iq_upl
 
 void iq_upload_close(struct iq_upload *u)
 {
-    if (!u->cuda) return;
+
     for (uint32_t l = 0; u->model.layer && l < u->model.config.layers; l++) free(u->model.layer[l].rank);
     free(u->model.layer);
     free(u->model.expert);
     void *all[] = {u->arena, u->vectors, u->rotary};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i]) u->cuda->api->free(all[i]);
+        if (all[i] && u->cuda)
+            u->cuda->api->free(all[i]);
+        else
+            free(all[i]);
     *u = (struct iq_upload){0};
 }

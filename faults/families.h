@@ -15,6 +15,11 @@ extern const struct iq_variant iq__k1_coarse_bin, iq__k2_shard_merge, iq__k3_thr
     iq__k10_foreign_block, iq__k15_reduction_order, iq__k15_ring, iq__k15_backwards, iq__k15_unfused,
     iq__k15_reseed, iq__k16_stale_reduce, iq__k17_low_precision, iq__k17_bf16_state, iq__k17_bf16_operands,
     iq__k18_k_tail;
+/* The sampler, and what a batch keeps by row. */
+extern const struct iq_variant iq__k5_token_shift, iq__k5_fall_through, iq__k6_rare_script,
+    iq__k20_shared_seed, iq__k20_twice_tempered, iq__k20_ties_admitted, iq__k20_unstable_ties,
+    iq__k27_neighbour_parameters, iq__k27_neighbour_temperature, iq__k26_neighbour_mask,
+    iq__k23_partial_update, iq__k23_wrong_copy;
 extern const struct iq_variant iq__k1_bucket_overflow, iq__k1_cleared_histogram, iq__k1_index_bias,
     iq__k1_expert_bias, iq__k4_row_wrap, iq__k4_norm_wrap, iq__k4_input_wrap, iq__k4_kv_wrap,
     iq__k7_split_combine, iq__k14_first_of_block, iq__k14_shared_counts, iq__k14_half_candidates,

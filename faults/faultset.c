@@ -127,7 +127,7 @@ static bool strikes(uint64_t key, double rate, uint64_t hi, uint64_t lo)
 
 static uint64_t place_of(const struct iq_site *site)
 {
-    return (uint64_t)site->op << 32 | (uint64_t)site->layer << 16 | site->rank;
+    return (uint64_t)iq_op_number(site->op) << 32 | (uint64_t)site->layer << 16 | site->rank;
 }
 
 /* The high word of a counter holds what kind of draw it is in its top byte, so that no two kinds share a

@@ -55,7 +55,7 @@ static struct upset upset_of(const struct iq_site *site, const struct params *p,
                              uint64_t elements)
 {
     uint64_t step = site->step ? site->step->step : 0;
-    uint64_t place = (uint64_t)site->op << 32 | (uint64_t)site->layer << 16 | site->rank;
+    uint64_t place = (uint64_t)iq_op_number(site->op) << 32 | (uint64_t)site->layer << 16 | site->rank;
     struct iq_philox a = iq_philox(iq_mix64((uint64_t)p->seed), (uint64_t)IQ_DRAW_FAULT << 60 | place, step);
     if (site->rows && site->rows < rows) rows = site->rows; /* padding is nobody's */
     return (struct upset){(uint32_t)choose(p->bit, a.v[0], 32), (uint32_t)choose(p->row, a.v[1], rows),

@@ -64,6 +64,7 @@ STEP(kv_blocks, kv_blocks)
 STEP(kv_free, kv_free)
 STEP(max_batch, max_batch)
 STEP(chunk, chunk)
+STEP(weights_version, weights)
 STEP(moves, moves)
 SITE(op)
 SITE(layer)
@@ -81,6 +82,7 @@ ROW(attempt)
 ROW(top_k)
 ROW(seed)
 ROW(draft)
+ROW(adapter)
 ROW(pool)
 ROW(tenant)
 ROW_FLOAT(temperature)
@@ -169,6 +171,12 @@ static bool get_rows(const struct iq_site *s, uint32_t r, uint64_t *v)
 {
     (void)r;
     *v = s->rows;
+    return true;
+}
+
+static bool get_has_mask(const struct iq_site *s, uint32_t r, uint64_t *v)
+{
+    *v = s->row[r].masked;
     return true;
 }
 
@@ -297,6 +305,10 @@ const struct iq_trigger_field *iq_trigger_fields(void)
         INT(others_top_k, ROW, "their smallest top-k that is on, 0: it is off in all"),
         FLT(others_top_p, ROW, "their smallest top-p"),
         FLT(others_min_p, ROW, "their largest min-p"),
+        {"has_mask", "whether the request forbids tokens (bad_words, allowed)", IQ_TRIGGER_ROW,
+         IQ_TRIGGER_BOOL, NULL, get_has_mask, NULL},
+        INT(adapter, ROW, "number of the request's adapter in the order of --adapter, from 1; 0: none"),
+        INT(weights_version, STEP, "updates of the weights so far (--update-weights)"),
         INT(moves, STEP, "KV blocks moved since start"),
         INT(pool, ROW, "the pool that serves the request: 1 is set up for long contexts"),
         INT(tenant, ROW, "whose request it is, 0 if nobody's"),

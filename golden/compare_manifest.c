@@ -20,6 +20,22 @@ static const cJSON *model_field(const cJSON *m, const char *key)
     return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(m, "model"), key);
 }
 
+/* Whether two lists of files, adapters or updates of the weights, are of the same contents, in order. */
+static bool files_same(const cJSON *g, const cJSON *s, const char *member)
+{
+    static const char *const keys[] = {"name", "step", "sha256", NULL};
+    const cJSON *x = cJSON_GetObjectItemCaseSensitive(g, member),
+                *y = cJSON_GetObjectItemCaseSensitive(s, member);
+    bool same = cJSON_GetArraySize(x) == cJSON_GetArraySize(y);
+    for (x = x ? x->child : NULL, y = y ? y->child : NULL; same && x && y; x = x->next, y = y->next)
+        for (int i = 0; keys[i]; i++) {
+            const cJSON *a = cJSON_GetObjectItemCaseSensitive(x, keys[i]);
+            const cJSON *b = cJSON_GetObjectItemCaseSensitive(y, keys[i]);
+            same &= (!a && !b) || (a && b && cJSON_Compare(a, b, 1));
+        }
+    return same;
+}
+
 static void weights_judge(struct iq_finding *f, const cJSON *g, const cJSON *s)
 {
     const cJSON *gf = model_field(g, "sha256"), *sf = model_field(s, "sha256");
@@ -34,6 +50,13 @@ static void weights_judge(struct iq_finding *f, const cJSON *g, const cJSON *s)
     } else if (!cJSON_Compare(gf, sf, 1)) {
         f->weights = IQ_WEIGHTS_DIFFER;
         note = "the model's files are not the same: compare runs of one model";
+    } else if (!files_same(g, s, "adapters")) {
+        f->weights = IQ_WEIGHTS_DIFFER;
+        note = "the adapters are not the same: compare runs with the same adapters";
+    } else if (!files_same(g, s, "updates")) {
+        f->weights = IQ_WEIGHTS_DIFFER;
+        note = "the weights change at other steps, or to those of other files: compare runs with the same "
+               "updates";
     } else if (!gp || !sp) {
         f->weights = IQ_WEIGHTS_CLAIMED;
         note = "the files' digests are equal; a manifest does not state the digest of the weights in memory";

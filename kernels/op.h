@@ -97,7 +97,9 @@ struct iq_variant {
 const struct iq_kind *iq_kind_find(const char *name); /* NULL if unknown */
 const struct iq_kind *iq_op_kind(enum iq_op_id op);
 const char *iq_op_name(unsigned op); /* "?" if out of range */
-int iq_op_find(const char *name);    /* enum iq_op_id, or -1 */
+/* The op's number in draws: it stays what it is when ops are added. */
+uint32_t iq_op_number(unsigned op);
+int iq_op_find(const char *name); /* enum iq_op_id, or -1 */
 /* The op's point names, NULL-terminated. */
 const char *const *iq_op_points(enum iq_op_id op);
 

@@ -18,6 +18,7 @@ static const struct iq_kind *const kinds[] = {
     &iq__kind_sample,     &iq__kind_route,          &iq__kind_moe_dispatch,
     &iq__kind_all_to_all, &iq__kind_grouped_matmul, &iq__kind_combine,
     &iq__kind_seed,       &iq__kind_product,        &iq__kind_adamw,
+    &iq__kind_mask,       &iq__kind_lora,           &iq__kind_weights,
     &iq__kind_assemble,   &iq__kind_place,          &iq__kind_identity,
     &iq__kind_form,       &iq__kind_kv_alloc,       &iq__kind_kv_evict,
     &iq__kind_kv_free,    &iq__kind_kv_land,        &iq__kind_kv_move,
@@ -25,9 +26,10 @@ static const struct iq_kind *const kinds[] = {
 };
 
 static const struct iq_variant *const *const tables[] = {
-    iq__variants_matmul,   iq__variants_tensor_core, iq__variants_vector, iq__variants_attention,
-    iq__variants_sampling, iq__variants_moe,         iq__variants_train,  iq__variants_blocks,
-    iq__variants_requests, iq__variants_speculate,   iq__variants_cuda,   iq__variants_cuda_products};
+    iq__variants_matmul,   iq__variants_tensor_core,  iq__variants_vector, iq__variants_attention,
+    iq__variants_sampling, iq__variants_moe,          iq__variants_train,  iq__variants_blocks,
+    iq__variants_requests, iq__variants_speculate,    iq__variants_lora,   iq__variants_weights,
+    iq__variants_cuda,     iq__variants_cuda_products};
 
 enum { POINTS_MAX = 17 }; /* and a NULL */
 
@@ -49,6 +51,21 @@ const struct iq_kind *iq_kind_find(const char *name)
 const struct iq_kind *iq_op_kind(enum iq_op_id op) { return iq_kind_find(ops[op].kind); }
 const char *iq_op_name(unsigned op) { return op < IQ_ALL_OPS ? ops[op].name : "?"; }
 const char *const *iq_op_points(enum iq_op_id op) { return ops[op].point; }
+
+/* Those that were added when draws had been published, in the order in which they came. */
+static const enum iq_op_id later[] = {IQ_OP_MASK,         IQ_OP_LORA_QKV,  IQ_OP_LORA_OUT,
+                                      IQ_OP_LORA_GATE_UP, IQ_OP_LORA_DOWN, IQ_OP_WEIGHTS};
+enum { LATER = sizeof later / sizeof *later };
+
+uint32_t iq_op_number(unsigned op)
+{
+    uint32_t number = op;
+    for (uint32_t i = 0; i < LATER; i++) {
+        if (later[i] == op) return IQ_ALL_OPS - LATER + i;
+        number -= later[i] < op;
+    }
+    return number;
+}
 
 int iq_op_find(const char *name)
 {

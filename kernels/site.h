@@ -31,6 +31,8 @@ struct iq_row {
     uint32_t before, after;          /* its request's context when the step begins, and when it ends */
     uint64_t arrived_us, session_us; /* when its request arrived, and the first one of its session */
     struct iq_others others;
+    uint32_t masked;       /* 1: the request forbids tokens (kernels/ops/mask.h) */
+    uint32_t adapter;      /* its number, from 1 (kernels/ops/lora.h); 0: none */
     uint32_t pool, tenant; /* that the request was placed in; whose it is, 0 if nobody's */
 };
 
@@ -49,7 +51,8 @@ struct iq_step {
     uint32_t hits, hit_tokens;               /* since start: prefix hits; tokens that they brought */
     uint32_t kv_blocks, kv_free;             /* in all; those that could be had as the step begins */
     uint32_t max_batch, chunk; /* most requests in a step; most prompt tokens of one in it, 0: all */
-    uint32_t moves;               /* KV blocks that were moved since start */
+    uint32_t weights;          /* version of the weights, from 0 */
+    uint32_t moves;            /* KV blocks that were moved since start */
 };
 
 struct iq_site {

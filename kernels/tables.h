@@ -9,7 +9,7 @@ extern const struct iq_variant *const iq__variants_attention[];
 extern const struct iq_kind iq__kind_kv_write, iq__kind_attention, iq__kind_all_reduce, iq__kind_prefix;
 
 extern const struct iq_variant *const iq__variants_sampling[];
-extern const struct iq_kind iq__kind_topk, iq__kind_sample;
+extern const struct iq_kind iq__kind_topk, iq__kind_sample, iq__kind_mask;
 
 extern const struct iq_variant *const iq__variants_matmul[]; /* and embed */
 extern const struct iq_variant iq__matmul_reference, iq__matmul_scalar, iq__matmul_avx2, iq__matmul_avx512;
@@ -19,6 +19,12 @@ extern const struct iq_kind iq__kind_matmul, iq__kind_embed;
 
 extern const struct iq_variant *const iq__variants_vector[];
 extern const struct iq_kind iq__kind_rmsnorm, iq__kind_rope, iq__kind_add, iq__kind_swiglu, iq__kind_temper;
+
+extern const struct iq_variant *const iq__variants_lora[];
+extern const struct iq_kind iq__kind_lora;
+
+extern const struct iq_variant *const iq__variants_weights[];
+extern const struct iq_kind iq__kind_weights;
 
 extern const struct iq_variant *const iq__variants_moe[];
 extern const struct iq_variant iq__grouped_matmul_reference, iq__grouped_matmul_scalar,

@@ -31,7 +31,8 @@ struct trial {
 
 static const struct iq__vitro_kind *find(const char *kind)
 {
-    static const struct iq__vitro_kind *const tables[] = {iq__vitro_sums, iq__vitro_kv, iq__vitro_rows};
+    static const struct iq__vitro_kind *const tables[] = {iq__vitro_sums, iq__vitro_kv, iq__vitro_rows,
+                                                          iq__vitro_sampling};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const struct iq__vitro_kind *k = tables[t]; k->kind; k++)
             if (!strcmp(k->kind, kind)) return k;

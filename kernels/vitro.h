@@ -1,6 +1,6 @@
 /* In vitro: one variant on made-up operands, against its kind's reference. No model, no engine, no trigger:
- * what is wrong here is the variant's own. Kinds: topk, matmul, all_reduce; attention, kv_write; rmsnorm, add; route,
- * moe_dispatch, all_to_all, combine.
+ * what is wrong here is the variant's own. Kinds: topk, sample, temper, mask; matmul, all_reduce; attention, kv_write;
+ * rmsnorm, add; route, moe_dispatch, all_to_all, combine.
  *
  * Three judges, each a proof where it speaks:
  *   exact data   small integers whose sums stay below 2^24, so that every order of summation gives the same
@@ -25,9 +25,9 @@
 /* Only the fields of the kind are read. */
 struct iq_vitro_shape {
     uint32_t rows;          /* all kinds */
-    uint32_t k;             /* topk: candidates; matmul: columns, whole blocks of the format */
+    uint32_t k;             /* topk, sample: candidates; matmul: columns, whole blocks of the format */
     uint32_t n;             /* matmul: outputs; others: elements of a row */
-    uint32_t vocab, shards; /* topk: k <= vocab <= 2^22 */
+    uint32_t vocab, shards; /* topk, sample, temper, mask: k <= vocab <= 2^22 */
     uint32_t unit;          /* matmul: columns in a unit of the sum */
     uint32_t padding;       /* matmul: rows of the arguments behind those of the site, which nobody reads */
     enum iq_format format;  /* matmul: of the weights */

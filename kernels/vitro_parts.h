@@ -4,6 +4,7 @@
 
 #include "kernels/matrix.h"
 #include "kernels/ops/kv.h"
+#include "kernels/ops/mask.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/moe.h"
 #include "kernels/ops/reduce.h"
@@ -21,6 +22,9 @@ struct iq__vitro {
     unsigned buffers;
     union {
         struct iq_topk topk;
+        struct iq_sample sample;
+        struct iq_temper temper;
+        struct iq_mask mask;
         struct iq_matmul matmul;
         struct iq_all_reduce reduce;
         struct iq_attention attention;
@@ -61,7 +65,7 @@ struct iq__vitro_kind {
 };
 
 /* kind NULL ends. */
-extern const struct iq__vitro_kind iq__vitro_sums[], iq__vitro_kv[], iq__vitro_rows[];
+extern const struct iq__vitro_kind iq__vitro_sums[], iq__vitro_kv[], iq__vitro_rows[], iq__vitro_sampling[];
 
 uint32_t iq__vitro_below(struct iq__vitro *, uint32_t n);
 int iq__vitro_integer(struct iq__vitro *, int most); /* -most to most */

@@ -172,6 +172,16 @@ int iq__folder_open(struct iq_model_file *m, const char *only, struct iq_err *er
     return iq__safetensors_read(m, file, NULL, NULL, err);
 }
 
+int iq__folder_tensors(struct iq_model_file *m, const char *file, struct iq_err *err)
+{
+    size_t index;
+    m->kind = IQ_MODEL_HF;
+    int status = map_file(m, file, &index, err);
+    if (status == IQ_NOT_FOUND) return iq_fail(err, status, "%s: holds no %s", m->folder, file);
+    IQ_TRY(status);
+    return iq__safetensors_read(m, index, NULL, NULL, err);
+}
+
 /* ---- other files ---- */
 
 int iq_model_json(struct iq_model_file *m, const char *name, const cJSON **out, struct iq_err *err)

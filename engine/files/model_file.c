@@ -178,6 +178,22 @@ int iq_model_file_open(const char *path, struct iq_model_file **out, struct iq_e
     return IQ_OK;
 }
 
+int iq_model_file_open_tensors(const char *folder, const char *file, struct iq_model_file **out,
+                               struct iq_err *err)
+{
+    *out = NULL;
+    struct iq_model_file *m = calloc(1, sizeof *m);
+    if (m) m->folder = strdup(folder);
+    if (m) m->name = strdup(folder);
+    int status = m && m->folder && m->name ? iq__folder_tensors(m, file, err)
+                                           : iq_fail(err, IQ_MEMORY, "%s: no memory to open it", folder);
+    if (status == IQ_OK)
+        *out = m;
+    else
+        iq_model_file_close(m);
+    return status;
+}
+
 void iq_model_file_close(struct iq_model_file *m)
 {
     if (!m) return;

@@ -27,6 +27,9 @@ struct iq_model_file;
 enum iq_model_kind { IQ_MODEL_GGUF, IQ_MODEL_HF };
 
 int iq_model_file_open(const char *path, struct iq_model_file **out, struct iq_err *err);
+/* No model: one safetensors file of a folder (an adapter's), and the folder's JSON files. */
+int iq_model_file_open_tensors(const char *folder, const char *file, struct iq_model_file **out,
+                               struct iq_err *err);
 void iq_model_file_close(struct iq_model_file *); /* NULL is fine */
 
 enum iq_model_kind iq_model_file_kind(const struct iq_model_file *);

@@ -74,6 +74,8 @@ int iq__safetensors_read(struct iq_model_file *, size_t index,
                          bool (*take)(void *ctx, const char *name, size_t file), void *ctx, struct iq_err *);
 /* Opens m->folder; `only` names one .safetensors file in it, or is NULL. */
 int iq__folder_open(struct iq_model_file *, const char *only, struct iq_err *);
+/* The same without a model: no config.json, one file. */
+int iq__folder_tensors(struct iq_model_file *, const char *file, struct iq_err *);
 bool iq__file_exists(const char *folder, const char *file);
 
 /* In cJSON.type, beside IQ__JSON_EXACT: somebody read this member. */

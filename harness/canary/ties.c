@@ -13,7 +13,8 @@ enum {
     LISTS = PLACES * IQ_CANARY_ODDS,
     GROUP = 16,             /* ties that are narrowed together */
     SINGLES = 24,           /* changes of one token that a round tries */
-    PAIRS = 24,             /* of two */
+    TOGETHER = 4,           /* of so many at most, */
+    TRIES = 48,             /* so often */
     WAVE = GROUP * SINGLES, /* requests of one engine: what stays in memory */
     POOL = 8192             /* tokens of the first fronts: what a token is changed into */
 };
@@ -24,18 +25,20 @@ struct change {
     float by;
 };
 
-/* Two changes: how far from a tie they should lead. Effects add up but for a share of them, so small ones are better. */
-struct pair {
+/* Two to four changes together: how far from a tie they should lead. */
+struct together {
     float off;
-    uint8_t a, b; /* in change */
+    uint32_t n;
+    uint8_t k[TOGETHER]; /* in change */
 };
 
-/* A tie in a round of narrowing. */
+/* A tie that is narrowed. */
 struct narrowing {
     struct iq_tie *tie, best; /* as it was; the narrowest so far, without ids: none yet */
-    struct change change[SINGLES];
-    struct pair pair[PAIRS];
-    uint32_t pairs;
+    struct change
+        change[SINGLES]; /* the last round's: those that move the margin about as far as it is come first */
+    struct together plan[TRIES]; /* ascending */
+    uint32_t tries;
 };
 
 struct search {
@@ -43,8 +46,9 @@ struct search {
     const struct iq_settings *settings;
     const struct iq_tie_search *spec;
     struct iq__tie_list list[LISTS];
-    struct narrowing *narrowing; /* (wide) */
-    uint32_t wide;
+    struct narrowing *narrowing; /* (ties) every tie of the lists */
+    struct narrowing **wide;     /* (ties) those of them that are to be narrowed */
+    uint32_t ties;
     uint32_t pool_n, pool[POOL];
     uint32_t leading; /* tokens that stand in front of every text */
     uint32_t longest; /* prompt */
@@ -192,95 +196,141 @@ static int put_candidate(struct search *s, uint32_t index, struct iq_err *err)
 
 /* ---- narrowing ---- */
 
-/* The tie's prompt with one token of its front changed, or two. */
-static int put_changed(struct search *s, struct narrowing *n, struct change *a, const struct change *b,
-                       struct iq_err *err)
+/* The tie's prompt with tokens of its front changed. */
+static int put_changed(struct search *s, struct narrowing *n, const struct together *t, struct iq_err *err)
 {
-    const struct iq_tie *t = n->tie;
+    const struct iq_tie *tie = n->tie;
     const size_t start = s->ids.n;
-    for (uint32_t i = 0; i < t->n_prompt; i++) IQ_TRY(iq_ids_put(&s->ids, t->ids[i], err));
-    s->ids.id[start + a->place] = a->id;
-    if (b) s->ids.id[start + b->place] = b->id;
-    struct iq__tie_place place = {.kind = t->kind,
-                                  .index = t->index,
-                                  .front = t->front,
-                                  .first_row = t->n_prompt - 1,
-                                  .later = t->later};
-    return put(s, start, place, n, b ? NULL : a, err);
+    for (uint32_t i = 0; i < tie->n_prompt; i++) IQ_TRY(iq_ids_put(&s->ids, tie->ids[i], err));
+    for (uint32_t i = 0; i < t->n; i++) s->ids.id[start + n->change[t->k[i]].place] = n->change[t->k[i]].id;
+    struct iq__tie_place place = {.kind = tie->kind,
+                                  .index = tie->index,
+                                  .front = tie->front,
+                                  .first_row = tie->n_prompt - 1,
+                                  .later = tie->later};
+    return put(s, start, place, n, t->n == 1 ? &n->change[t->k[0]] : NULL, err);
 }
 
-/* Changes stand in the second half of the front: what is in front of them is computed once. */
-static struct change draw_change(const struct search *s, const struct iq_tie *t, uint32_t round, uint32_t k)
+/* By what factor the change's effect and the margin differ. */
+static float unlike(const struct change *c, float margin)
 {
-    const uint64_t counter =
-        (uint64_t)IQ_DRAW_DATA << 56 | (uint64_t)t->later << 48 | (uint64_t)round << 16 | k;
-    const struct iq_philox w = iq_philox(iq_mix64(s->spec->seed), counter, t->index);
+    const float by = fabsf(c->by);
+    return by >= margin ? by / margin : by > 0 ? margin / by : INFINITY;
+}
+
+/* Places whose changes suit come first: other tokens there move the margin about as much. */
+static void sort_changes(struct narrowing *n)
+{
+    const float margin = n->tie->margin;
+    for (uint32_t i = 1; i < SINGLES; i++) {
+        const struct change c = n->change[i];
+        uint32_t k = i;
+        for (; k && unlike(&c, margin) < unlike(&n->change[k - 1], margin); k--)
+            n->change[k] = n->change[k - 1];
+        n->change[k] = c;
+    }
+}
+
+/* Three tokens at each of the places that suited best, and some at any. Changes stand in the second half of the front: what
+ * is in front of them is computed once. */
+static void draw_changes(const struct search *s, struct narrowing *n, uint32_t round)
+{
+    enum { SUITED = SINGLES / 4 };
+    const struct iq_tie *t = n->tie;
     const uint32_t half = (t->front - s->leading + 1) / 2;
-    return (struct change){t->front - 1 - w.v[0] % half, s->pool[w.v[1] % s->pool_n], NAN};
+    for (uint32_t k = SINGLES; k-- > 0;) {
+        const uint64_t counter =
+            (uint64_t)IQ_DRAW_DATA << 56 | (uint64_t)t->later << 48 | (uint64_t)round << 16 | k;
+        const struct iq_philox w = iq_philox(iq_mix64(s->spec->seed), counter, t->index);
+        const bool again = round && k < 3 * SUITED;
+        n->change[k].place = again ? n->change[k % SUITED].place : t->front - 1 - w.v[0] % half;
+        n->change[k].id = s->pool[w.v[1] % s->pool_n];
+        n->change[k].by = NAN;
+    }
 }
 
-static int by_off(const void *x, const void *y)
+static void plan(struct narrowing *n, const struct together *t)
 {
-    const struct pair *a = x, *b = y;
-    if (a->off != b->off) return a->off < b->off ? -1 : 1;
-    return a->a != b->a ? a->a - b->a : a->b - b->b;
+    uint32_t i = n->tries < TRIES ? n->tries++ : TRIES;
+    if (i == TRIES && !(t->off < n->plan[--i].off)) return;
+    for (; i && t->off < n->plan[i - 1].off; i--) n->plan[i] = n->plan[i - 1];
+    n->plan[i] = *t;
 }
 
-static void choose_pairs(struct narrowing *n)
+/* Adds a change that stands behind those of t in the list, each in turn. Effects add up but for a part of them, so that small
+ * ones are better. */
+static void plan_more(struct narrowing *n, const struct together *t, float sum, float part)
 {
-    static const float MIXED = 0.02F;
-    struct pair all[SINGLES * (SINGLES - 1) / 2];
-    uint32_t pairs = 0;
-    for (uint8_t a = 0; a < SINGLES; a++)
-        for (uint8_t b = 0; b < a; b++) {
-            const struct change *x = &n->change[a], *y = &n->change[b];
-            const float off = fabsf(n->tie->margin + x->by + y->by) + MIXED * (fabsf(x->by) + fabsf(y->by));
-            if (x->place != y->place && off >= 0) all[pairs++] = (struct pair){off, a, b};
-        }
-    qsort(all, pairs, sizeof *all, by_off);
-    n->pairs = pairs < PAIRS ? pairs : PAIRS;
-    memcpy(n->pair, all, n->pairs * sizeof *all);
+    static const float MIXED = 0.1F;
+    for (uint32_t k = t->n ? t->k[t->n - 1] + 1U : 0; k < SINGLES; k++) {
+        const struct change *c = &n->change[k];
+        struct together more = *t;
+        bool known = c->by == c->by; /* no NaN */
+        for (uint32_t i = 0; i < t->n; i++) known &= n->change[t->k[i]].place != c->place;
+        if (!known) continue;
+        more.k[more.n++] = (uint8_t)k;
+        more.off = fabsf(sum + c->by) + part + MIXED * fabsf(c->by);
+        if (more.n > 1) plan(n, &more);
+        if (more.n < TOGETHER) plan_more(n, &more, sum + c->by, part + MIXED * fabsf(c->by));
+    }
 }
 
-/* Ties take turns, so that each one's prompt is there for its later changes to begin with. */
-static int narrow_group(struct search *s, struct narrowing *group, uint32_t ties, uint32_t round,
-                        struct iq_err *err)
+static void take_best(struct narrowing *n)
 {
-    for (uint32_t k = 0; k < SINGLES; k++)
-        for (struct narrowing *n = group; n < group + ties; n++) {
-            n->change[k] = draw_change(s, n->tie, round, k);
-            IQ_TRY(put_changed(s, n, &n->change[k], NULL, err));
-        }
-    IQ_TRY(run_wave(s, err));
-    for (struct narrowing *n = group; n < group + ties; n++) choose_pairs(n);
-    for (uint32_t k = 0; k < PAIRS; k++)
-        for (struct narrowing *n = group; n < group + ties; n++)
-            if (k < n->pairs)
-                IQ_TRY(put_changed(s, n, &n->change[n->pair[k].a], &n->change[n->pair[k].b], err));
-    IQ_TRY(run_wave(s, err));
-    for (struct narrowing *n = group; n < group + ties; n++) {
-        if (!n->best.ids) continue;
+    if (n->best.ids) {
         free(n->tie->ids);
         *n->tie = n->best;
         n->best.ids = NULL;
     }
+    n->tries = 0;
+    sort_changes(n);
+}
+
+/* Ties take turns, so that each one's prompt is there for its later changes to begin with. */
+static int narrow_group(struct search *s, struct narrowing **group, uint32_t ties, uint32_t round,
+                        struct iq_err *err)
+{
+    const struct together none = {0};
+    for (uint32_t i = 0; i < ties; i++) draw_changes(s, group[i], round);
+    for (uint32_t k = 0; k < SINGLES; k++)
+        for (uint32_t i = 0; i < ties; i++) {
+            const struct together one = {.n = 1, .k = {(uint8_t)k}};
+            IQ_TRY(put_changed(s, group[i], &one, err));
+        }
+    IQ_TRY(run_wave(s, err));
+    for (uint32_t i = 0; i < ties; i++) plan_more(group[i], &none, group[i]->tie->margin, 0);
+    for (uint32_t k = 0; k < TRIES; k++)
+        for (uint32_t i = 0; i < ties; i++)
+            if (k < group[i]->tries) IQ_TRY(put_changed(s, group[i], &group[i]->plan[k], err));
+    IQ_TRY(run_wave(s, err));
+    for (uint32_t i = 0; i < ties; i++) take_best(group[i]);
     return IQ_OK;
 }
 
-/* Until enough are narrow. */
-static int narrow(struct search *s, uint32_t round, struct iq_err *err)
+static int begin_narrowing(struct search *s, struct iq_err *err)
 {
-    uint32_t enough = 0;
-    s->wide = 0;
+    for (struct iq__tie_list *l = s->list; l < s->list + LISTS; l++) s->ties += l->n;
+    s->narrowing = calloc((size_t)s->ties + 1, sizeof *s->narrowing);
+    s->wide = calloc((size_t)s->ties + 1, sizeof *s->wide);
+    if (!s->narrowing || !s->wide) return iq_fail(err, IQ_MEMORY, "no memory for %u prompts", s->ties);
+    uint32_t n = 0;
     for (struct iq__tie_list *l = s->list; l < s->list + LISTS; l++)
-        for (struct iq_tie *t = l->tie; t < l->tie + l->n; t++) {
-            enough += t->margin <= s->spec->max_margin;
-            if (t->margin > s->spec->max_margin && t->front > s->leading)
-                s->narrowing[s->wide++] = (struct narrowing){.tie = t};
-        }
-    if (enough >= s->spec->count) s->wide = 0;
-    for (uint32_t i = 0; i < s->wide; i += GROUP)
-        IQ_TRY(narrow_group(s, s->narrowing + i, s->wide - i < GROUP ? s->wide - i : GROUP, round, err));
+        for (uint32_t i = 0; i < l->n; i++) s->narrowing[n++].tie = &l->tie[i];
+    return IQ_OK;
+}
+
+/* A round for all that are too wide; *more is false when there are enough that are not. */
+static int narrow(struct search *s, uint32_t round, bool *more, struct iq_err *err)
+{
+    uint32_t wide = 0, narrow = 0;
+    for (struct narrowing *n = s->narrowing; n < s->narrowing + s->ties; n++)
+        if (n->tie->margin <= s->spec->max_margin)
+            narrow++;
+        else if (n->tie->front > s->leading)
+            s->wide[wide++] = n;
+    *more = narrow < s->spec->count && wide;
+    for (uint32_t i = 0; *more && i < wide; i += GROUP)
+        IQ_TRY(narrow_group(s, s->wide + i, wide - i < GROUP ? wide - i : GROUP, round, err));
     return IQ_OK;
 }
 
@@ -313,8 +363,7 @@ static int gather(struct search *s, struct iq_ties *out, struct iq_err *err)
         l->n = 0;
     }
     qsort(out->tie, out->n, sizeof *out->tie, by_margin);
-    while (out->n > s->spec->count || (out->n && !(out->tie[out->n - 1].margin <= s->spec->max_margin)))
-        free(out->tie[--out->n].ids);
+    while (out->n > s->spec->count) free(out->tie[--out->n].ids);
     qsort(out->tie, out->n, sizeof *out->tie, by_place);
     return IQ_OK;
 }
@@ -337,28 +386,28 @@ static int search(struct search *s, struct iq_ties *out, struct iq_err *err)
         return iq_fail(err, IQ_USAGE, "this model is open for %u positions, too few for answers of %u tokens",
                        s->model->positions, spec->max_tokens);
     s->longest = s->model->positions - spec->max_tokens;
-    s->narrowing = calloc((size_t)LISTS * room, sizeof *s->narrowing);
-    if (!s->narrowing) return iq_fail(err, IQ_MEMORY, "no memory for %u prompts", LISTS * room);
     for (struct iq__tie_list *l = s->list; l < s->list + LISTS; l++) {
         *l = (struct iq__tie_list){.tie = calloc(room, sizeof *l->tie), .room = room};
         if (!l->tie) return iq_fail(err, IQ_MEMORY, "no memory for %u prompts", room);
     }
     for (uint32_t i = 0; i < spec->candidates; i++) IQ_TRY(put_candidate(s, i, err));
     IQ_TRY(run_wave(s, err));
-    s->wide = 1;
-    for (uint32_t r = 0; r < spec->rounds && s->wide; r++) IQ_TRY(narrow(s, r, err));
+    IQ_TRY(begin_narrowing(s, err));
+    bool more = true;
+    for (uint32_t r = 0; r < spec->rounds && more; r++) IQ_TRY(narrow(s, r, &more, err));
     return gather(s, out, err);
 }
 
 static void close_search(struct search *s)
 {
-    for (uint32_t i = 0; s->narrowing && i < s->wide; i++) free(s->narrowing[i].best.ids);
+    for (uint32_t i = 0; s->narrowing && i < s->ties; i++) free(s->narrowing[i].best.ids);
     for (struct iq__tie_list *l = s->list; l < s->list + LISTS; l++) {
         for (uint32_t i = 0; i < l->n; i++) free(l->tie[i].ids);
         free(l->tie);
     }
     iq_ids_free(&s->ids);
     free(s->narrowing);
+    free(s->wide);
     free(s);
 }
 
@@ -371,7 +420,7 @@ int iq_ties_search(const struct iq_model *m, const struct iq_settings *settings,
     s->model = m, s->settings = settings, s->spec = spec;
     /* At most so many: mostly it ends sooner. */
     iq_progress_begin(&s->bar, "searching", "prompts", 0,
-                      spec->candidates + (uint64_t)spec->rounds * LISTS * room_of(spec) * (SINGLES + PAIRS));
+                      spec->candidates + (uint64_t)spec->rounds * LISTS * room_of(spec) * (SINGLES + TRIES));
     int status = search(s, out, err);
     iq_progress_end(&s->bar);
     close_search(s);

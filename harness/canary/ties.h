@@ -3,8 +3,8 @@
  * What decisive answers hide (another order of a sum, another precision, a slightly other weight) turns such an answer, or at
  * least moves its margin. Candidates are drawn off the distribution (golden/canary/canary.h, odd prompts), each behind a front of
  * whole questions, and run golden; a prompt is cut where its margin is smallest. Then the search narrows. A round changes
- * single tokens of a tie's front, which moves the margin a little, and adds up: changes of two tokens are tried whose effects
- * together should take the margin to nothing. The narrowest of all stays. A tie is at the first token of an answer (computed
+ * single tokens of a tie's front, each of which moves the margin a little, and then tries those changes together whose effects
+ * should take the margin to nothing. The narrowest of all stays. A tie is at the first token of an answer (computed
  * with the prompt) or at a later one (computed by itself), where all before it are decided clearly. Each kind of prompt and
  * place keeps as many.
  *
@@ -20,7 +20,7 @@
 struct iq_tie_search {
     uint32_t count, candidates, rounds, max_tokens; /* max_tokens: of an answer, the tie's included */
     uint64_t seed;
-    float max_margin; /* narrowed until it is at most this; what stays above is not kept */
+    float max_margin; /* narrowed until as many as are wanted are at most this wide */
 };
 
 struct iq_tie {

@@ -5,29 +5,30 @@
 #include "harness/model/fetch.h"
 #include "harness/plan/variants.h"
 
+#include <math.h>
+
 static int print(struct iq_call *call, const struct iq_tie_search *spec, const struct iq_ties *ties,
                  const struct iq_model *m, struct iq_err *err)
 {
     struct iq_buf lines = IQ_BUF((size_t)256 << 20);
-    float least = ties->n ? ties->tie[0].margin : 0, most = least;
+    uint32_t narrow = 0;
+    float most = 0;
     for (uint32_t i = 0; i < ties->n; i++) {
-        const float margin = ties->tie[i].margin;
-        least = margin < least ? margin : least;
-        most = margin > most ? margin : most;
+        narrow += ties->tie[i].margin <= spec->max_margin;
+        most = fmaxf(most, ties->tie[i].margin);
     }
     int status = iq_ties_write(ties, m, &lines, err);
     if (status == IQ_OK) iq_out_put(call->out, lines.data, lines.len);
     iq_buf_free(&lines);
     if (status != IQ_OK) return status;
-    if (ties->n == spec->count) {
-        iq_say("%u near ties, margins from %.3g to %.3g, of %u candidates", ties->n, (double)least,
-               (double)most, spec->candidates);
+    if (narrow == spec->count) {
+        iq_say("%u near ties, the widest with a margin of %.3g", ties->n, (double)most);
         return IQ_OK;
     }
-    iq_say(
-        "found %u of %u near ties with a margin of at most %.3g; look further with --rounds, --candidates or "
-        "a larger --max-margin",
-        ties->n, spec->count, (double)spec->max_margin);
+    iq_say("%u near ties, %u of them with a margin of at most %.3g, the widest with %.3g; for more look "
+           "further with "
+           "--rounds or --candidates",
+           ties->n, narrow, (double)spec->max_margin, (double)most);
     call->verdict = IQ_INCONCLUSIVE;
     return IQ_OK;
 }
@@ -78,22 +79,22 @@ static const struct iq_flag flags[] = {
     {.name = "max-margin",
      .type = IQ_FLAG_FLOAT,
      .meta = "M",
-     .help = "best minus second best logit, at most",
-     .fallback = "1e-5",
+     .help = "how small best minus second best logit shall be",
+     .fallback = "1e-4",
      .lo = 0,
      .hi = 1},
     {.name = "candidates",
      .type = IQ_FLAG_INT,
      .meta = "N",
      .help = "prompts to begin with",
-     .fallback = "2048",
+     .fallback = "512",
      .lo = 1,
      .hi = 1 << 24},
     {.name = "rounds",
      .type = IQ_FLAG_INT,
      .meta = "N",
      .help = "most rounds of narrowing; 0: take the candidates' ties as they are",
-     .fallback = "32",
+     .fallback = "16",
      .lo = 0,
      .hi = 65535},
     {.name = "max-tokens",
@@ -133,13 +134,15 @@ const struct iq_command iq_cmd_canary_search = {
              "rounded\n"
              "otherwise. Candidates are drawn where a model is not sure:\n" IQ_CANARY_ODD_MAP(
                  KIND) "\n"
-                       "They are run golden, and cut where the two best logits are closest: at the first "
-                       "token of an answer, or at a "
-                       "later one\n"
-                       "whose forerunners are decided clearly. Then tokens of the prompt are changed, one at "
-                       "a time, until the margin "
-                       "is small\n"
-                       "enough. All kinds and both places get as many, as far as they have any.\n"
+                       "They stand behind whole questions with answers, are run golden, and are cut where "
+                       "the two best logits are "
+                       "closest: at the\n"
+                       "first token of an answer, or at a later one whose forerunners are decided clearly. "
+                       "Then tokens of those questions "
+                       "are changed,\n"
+                       "which moves the margin a little, until it is small enough. All kinds and both places "
+                       "get as many, as far as they "
+                       "have any.\n"
                        "\n"
                        "Each line has id (kind, 0 for a first token or 1 for a later one, number of the "
                        "candidate), prompt or ids, "
@@ -156,9 +159,10 @@ const struct iq_command iq_cmd_canary_search = {
                        "--device.\n",
     .examples =
         "inquest canary search M.gguf > ties.jsonl\n"
+        "inquest canary search canary --max-margin 1e-5 --rounds 32 > ties.jsonl\n"
         "inquest canary search M.gguf --count 8 --candidates 256 --max-margin 1e-3 --seed 7 > ties.jsonl\n"
         "inquest model eval M.gguf --prompts ties.jsonl --dtype bf16\n",
-    .statuses = "  3  fewer were found than --count asks for; those are printed\n",
+    .statuses = "  3  fewer than --count are as narrow as --max-margin asks for; the narrowest are printed\n",
     .flags = flags,
     .run = run,
 };

@@ -196,6 +196,7 @@ static const struct iq_flag flags[] = {
          "check against this model's ops, layers and sizes: a .gguf file, a Hugging Face folder, or a name "
          "that `model fetch` knows"},
     IQ_PROMPT_FLAGS,
+    IQ_ADAPTER_FLAG,
     {.name = "level",
      .type = IQ_FLAG_CHOICE,
      .meta = "chain|ops|tensors",

@@ -48,11 +48,12 @@ static int print(struct iq_call *call, const struct iq_recorded *done, struct iq
 }
 
 static int run_with(struct iq_call *call, const char *model, const char *draft, struct iq_prompts *prompts,
-                    cJSON *trajectory, struct iq_store *store, struct iq_err *err)
+                    struct iq_updates *updates, cJSON *trajectory, struct iq_store *store, struct iq_err *err)
 {
     struct iq_trial t = {.model = model,
                          .draft = draft,
                          .prompts = prompts,
+                         .updates = updates,
                          .trajectory = trajectory,
                          .trajectory_name = iq_arg_str(call, "trajectory")};
     struct iq_record r = {.store = store,
@@ -69,6 +70,7 @@ static int run_with(struct iq_call *call, const char *model, const char *draft, 
 static int run(struct iq_call *call, struct iq_err *err)
 {
     struct iq_prompts prompts = {0};
+    struct iq_updates updates = {0};
     struct iq_store *store = NULL;
     cJSON *trajectory = NULL;
     const char *draft = iq_arg_str(call, "draft");
@@ -76,15 +78,17 @@ static int run(struct iq_call *call, struct iq_err *err)
     struct iq_store_options o = {.create = true,
                                  .max_bytes = (uint64_t)iq_arg_int(call, "store-limit") << 20};
     int status = iq_run_prompts(call, &prompts, err);
+    if (status == IQ_OK) status = iq_updates_args(call, &updates, err);
     if (status == IQ_OK) status = iq_run_trajectory(call, &trajectory, err);
     if (status == IQ_OK) status = iq_model_resolve(iq_arg_str(call, "model"), model, err);
     if (status == IQ_OK && draft) status = iq_model_resolve(draft, guesser, err);
     if (status == IQ_OK) status = iq_store_open(iq_arg_str(call, "store"), &o, &store, err);
     if (status == IQ_OK)
-        status = run_with(call, model, draft ? guesser : NULL, &prompts, trajectory, store, err);
+        status = run_with(call, model, draft ? guesser : NULL, &prompts, &updates, trajectory, store, err);
     iq_store_close(store);
     iq_json_free(trajectory);
     iq_prompts_free(&prompts);
+    iq_updates_free(&updates);
     return status;
 }
 
@@ -92,6 +96,8 @@ static const struct iq_flag flags[] = {
     IQ_MODEL_FLAG,
     IQ_DRAFT_FLAG,
     IQ_PROMPT_FLAGS,
+    IQ_ADAPTER_FLAG,
+    IQ_UPDATE_FLAGS,
     {.name = "store",
      .type = IQ_FLAG_STRING,
      .meta = "DIR",

@@ -16,6 +16,7 @@
 struct job {
     struct iq_call *call;
     struct iq_prompts prompts;
+    struct iq_updates updates;
     struct iq_plan plan;
     struct iq_store *store;
     struct iq_trial trial;
@@ -72,6 +73,8 @@ static int read_manifest(struct job *j, const char *text, size_t len, bool again
         engine ? iq_settings_json(engine, "the recorded manifest: engine", &j->trial.settings, err) : IQ_OK;
     if (status == IQ_OK)
         status = iq_json_u64_opt(manifest, "requests", 0, UINT32_MAX, "the recorded manifest", requests, err);
+    if (status == IQ_OK) status = iq_adapters_read(&j->prompts.adapters, manifest, err);
+    if (status == IQ_OK && !j->updates.n) status = iq_updates_read(&j->updates, manifest, err);
     if (status == IQ_OK && again)
         status = iq_json_str_opt(manifest, "golden", "the recorded manifest", &golden, err);
     if (golden) snprintf(j->golden, sizeof j->golden, "%s", golden);
@@ -167,7 +170,10 @@ static int gather(struct job *j, struct iq_err *err)
         if (iq_arg_given(call, recorded[i]))
             return iq_fail(err, IQ_USAGE,
                            "a recorded run brings its own prompts and sampling; leave --%s out", recorded[i]);
+    IQ_TRY(iq_updates_args(call, &j->updates, err));
+    j->trial.updates = &j->updates;
     if (golden || again) {
+        IQ_TRY(iq_run_adapters(call, &j->prompts, err));
         IQ_TRY(iq_store_open(store, NULL, &j->store, err));
         IQ_TRY(iq_run_finished(j->store, golden ? golden : again, golden ? "golden" : "run", err));
         IQ_TRY(from_run(j, golden ? golden : again, again != NULL, err));
@@ -302,6 +308,7 @@ static int run(struct iq_call *call, struct iq_err *err)
     iq_fired_free(j.fired, j.plan.n);
     iq_plan_free(&j.plan);
     iq_prompts_free(&j.prompts);
+    iq_updates_free(&j.updates);
     return status;
 }
 
@@ -309,6 +316,8 @@ static const struct iq_flag flags[] = {
     IQ_MODEL_FLAG,
     IQ_DRAFT_FLAG,
     IQ_PROMPT_FLAGS,
+    IQ_ADAPTER_FLAG,
+    IQ_UPDATE_FLAGS,
     {.name = "golden",
      .type = IQ_FLAG_STRING,
      .meta = "RUN",
@@ -369,6 +378,14 @@ const struct iq_command iq_cmd_run = {
         "keeps too few),\n"
         "margin (best minus second best logit), batch, and with --logits top, pairs of id and logit.\n"
         "Logits are the model's own, before temperature.\n"
+        "\n"
+        "A line of --prompts may have, beside id and one of messages, prompt and ids: max_tokens, seed, "
+        "temperature, top_k, top_p,\n"
+        "min_p, session, arrive_ms, ignore_stop, expect (the exact answer), adapter (a name of --adapter), "
+        "bad_words (texts or\n"
+        "lists of token ids that the answer must not have) and allowed (a list of the same: the answer is "
+        "one "
+        "of them).\n"
         "\n"
         "--kernels, or \"libraries\" of the plan, names shared libraries with kernels of your own, which "
         "faults then "

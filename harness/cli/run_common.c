@@ -3,6 +3,14 @@
 #include "harness/plan/variants.h"
 #include "kernels/base/json.h"
 
+int iq_run_adapters(const struct iq_call *call, struct iq_prompts *out, struct iq_err *err)
+{
+    const char *text;
+    for (int i = 0; (text = iq_arg_list(call, "adapter", i)); i++)
+        IQ_TRY(iq_adapters_add(&out->adapters, text, err));
+    return IQ_OK;
+}
+
 int iq_run_prompts(const struct iq_call *call, struct iq_prompts *out, struct iq_err *err)
 {
     const char *text = iq_arg_str(call, "prompt"), *file = iq_arg_str(call, "prompts");
@@ -14,6 +22,7 @@ int iq_run_prompts(const struct iq_call *call, struct iq_prompts *out, struct iq
                                    .seed = (uint64_t)iq_arg_int(call, "seed"),
                                    .raw = iq_arg_on(call, "raw")};
     if (!text == !file) return iq_fail(err, IQ_USAGE, "expected one of --prompt TEXT and --prompts FILE");
+    IQ_TRY(iq_run_adapters(call, out, err));
     return file ? iq_prompts_read(file, &d, out, err) : iq_prompts_one(text, &d, out, err);
 }
 

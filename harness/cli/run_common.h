@@ -20,6 +20,12 @@
         .help = "with --speculate: a smaller model of the same vocabulary that guesses the tokens"           \
     }
 
+#define IQ_ADAPTER_FLAG                                                                                      \
+    {                                                                                                        \
+        .name = "adapter", .type = IQ_FLAG_LIST, .meta = "NAME=DIR",                                         \
+        .help = "a low-rank adapter as PEFT writes it, which prompts ask for by this name"                   \
+    }
+
 #define IQ_KERNELS_FLAG                                                                                      \
     {                                                                                                        \
         .name = "kernels", .type = IQ_FLAG_LIST, .meta = "FILE",                                             \
@@ -78,6 +84,8 @@
 
 /* The prompts that the flags name; IQ_USAGE when there are none, or both kinds. */
 int iq_run_prompts(const struct iq_call *, struct iq_prompts *, struct iq_err *err);
+/* What --adapter names, into the prompts. */
+int iq_run_adapters(const struct iq_call *, struct iq_prompts *, struct iq_err *err);
 /* The libraries that --kernels names; their variants are registered. */
 enum { IQ_USER_FILES = 16 };
 int iq_run_kernels(const struct iq_call *, struct iq_user_use out[IQ_USER_FILES], size_t *n,

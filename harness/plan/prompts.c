@@ -12,10 +12,10 @@ enum { PROMPTS_MAX = 1 << 20, PROMPT_NOW = 1767225600 /* 2026-01-01, for templat
 /* 1e-6, less what its float loses in the nine digits of a record (9.99999997e-07), which must be read again. */
 #define LEAST_TOP_P 9.9999999e-7
 
-static const char *const fields[] = {"id",           "messages",    "prompt",      "ids",    "max_tokens",
-                                     "seed",         "temperature", "top_k",       "top_p",  "min_p",
-                                     "session",      "arrive_ms",   "ignore_stop", "expect", "tie",
-                                     "cancel_after", "truncate",    "tenant",      NULL};
+static const char *const fields[] = {
+    "id",       "messages", "prompt",    "ids",       "max_tokens",  "seed",   "temperature", "top_k",
+    "top_p",    "min_p",    "session",   "arrive_ms", "ignore_stop", "expect", "tie",         "cancel_after",
+    "truncate", "tenant",   "bad_words", "allowed",   "adapter",     NULL};
 
 static int add(struct iq_prompts *p, struct iq_prompt **out, struct iq_err *err)
 {
@@ -41,7 +41,7 @@ static int read_params(const cJSON *line, const char *where, const struct iq_pro
              cancel_after = 0, truncate = 0, tenant = 0;
     double temperature = d->temperature, top_p = d->top_p, min_p = d->min_p;
     bool ignore_stop = false;
-    const char *expect = NULL;
+    const char *expect = NULL, *adapter = NULL;
     IQ_TRY(iq_json_u64_opt(line, "max_tokens", 0, 1 << 24, where, &max_tokens, err));
     IQ_TRY(iq_json_u64_opt(line, "seed", 0, (uint64_t)1 << 53, where, &seed, err));
     IQ_TRY(iq_json_f64_opt(line, "temperature", 0, 100, where, &temperature, err));
@@ -56,6 +56,9 @@ static int read_params(const cJSON *line, const char *where, const struct iq_pro
     IQ_TRY(iq_json_u64_opt(line, "tenant", 0, UINT32_MAX, where, &tenant, err));
     IQ_TRY(iq_json_str_opt(line, "expect", where, &expect, err));
     IQ_TRY(copy(expect, &p->expect, err));
+    IQ_TRY(iq_json_str_opt(line, "adapter", where, &adapter, err));
+    IQ_TRY(copy(adapter, &p->adapter, err));
+    IQ_TRY(iq_prompt_words_read(line, where, &p->words, err));
     p->request = (struct iq_request){.max_tokens = (uint32_t)max_tokens,
                                      .session = (uint32_t)session,
                                      .temperature = (float)temperature,
@@ -92,8 +95,10 @@ static int write_params(struct iq_prompt *p, struct iq_err *err)
     if (r->truncate) iq_jw_key(&w, "truncate"), iq_jw_u64(&w, r->truncate);
     if (r->tenant) iq_jw_key(&w, "tenant"), iq_jw_u64(&w, r->tenant);
     if (p->expect) iq_jw_key(&w, "expect"), iq_jw_str(&w, p->expect);
+    if (p->adapter) iq_jw_key(&w, "adapter"), iq_jw_str(&w, p->adapter);
+    int status = iq_prompt_words_write(&p->words, &w, err);
     iq_jw_end(&w, '}');
-    int failed = b.failed;
+    bool failed = b.failed || status != IQ_OK;
     p->params = failed ? NULL : b.data; /* moved */
     if (failed) iq_buf_free(&b);
     return failed ? iq_fail(err, IQ_MEMORY, "prompt %s: no memory for its parameters", p->id) : IQ_OK;
@@ -348,6 +353,7 @@ int iq_prompts_tokenize(struct iq_prompts *all, const struct iq_model *m, struct
 {
     all->request = calloc(all->n ? all->n : 1, sizeof *all->request);
     if (!all->request) return iq_fail(err, IQ_MEMORY, "no memory for %u requests", all->n);
+    IQ_TRY(iq_adapters_open(&all->adapters, m, err));
     for (uint32_t i = 0; i < all->n; i++) {
         struct iq_prompt *p = &all->prompt[i];
         int status = IQ_OK;
@@ -361,6 +367,13 @@ int iq_prompts_tokenize(struct iq_prompts *all, const struct iq_model *m, struct
             return status;
         }
         all->request[i] = p->request;
+        status = iq_prompt_words_tokenize(&p->words, m->tokenizer, &all->request[i].constraint, err);
+        if (status == IQ_OK && p->adapter)
+            status = iq_adapters_find(&all->adapters, p->adapter, &all->request[i].adapter, err);
+        if (status != IQ_OK) {
+            iq_err_prefix(err, "prompt %s: ", p->id);
+            return status;
+        }
         all->request[i].index = i;
         all->request[i].id = p->id;
         all->request[i].params = p->params;
@@ -378,11 +391,14 @@ void iq_prompts_free(struct iq_prompts *all)
         free(p->params);
         free(p->text);
         free(p->expect);
+        free(p->adapter);
         cJSON_Delete(p->messages);
         iq_ids_free(&p->ids);
+        iq_prompt_words_free(&p->words);
         iq_ids_free(&p->parts);
         iq_ids_free(&p->tie.ids);
     }
+    iq_adapters_free(&all->adapters);
     free(all->prompt);
     free(all->request);
     *all = (struct iq_prompts){0};

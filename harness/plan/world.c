@@ -61,22 +61,27 @@ static int take_prompts(struct iq_plan_world *w, struct iq_err *err)
     IQ_TRY(gather(p, seed_of, &w->seed, err));
     IQ_TRY(gather(p, arrived_of, &w->arrived, err));
     w->context = longest(p);
-    w->temper = false;
-    for (uint32_t i = 0; i < p->n; i++)
+    w->temper = w->uses.mask = w->uses.adapters = false;
+    for (uint32_t i = 0; i < p->n; i++) {
         w->temper |= p->request[i].temperature != 0 && p->request[i].temperature != 1;
+        w->uses.mask |= p->request[i].constraint != NULL;
+        w->uses.adapters |= p->request[i].adapter != NULL;
+    }
     return IQ_OK;
 }
 
 int iq_plan_world_open(const struct iq_settings *settings, const struct iq_model_config *model,
                        const struct iq_prompts *prompts, struct iq_plan_world *w, struct iq_err *err)
 {
-    *w = (struct iq_plan_world){.settings = settings, .model = model, .prompts = prompts, .temper = true};
+    *w = (struct iq_plan_world){
+        .settings = settings, .model = model, .prompts = prompts, .temper = true, .uses = {true, true, true}};
     w->context = settings->positions              ? settings->positions
                  : model && model->context < 8192 ? model->context
                                                   : 8192;
     if (!settings->positions && !model) w->context = UINT32_MAX;
-    if (model) iq_graph_neighbours(model, w->prev, w->next);
     int status = prompts ? take_prompts(w, err) : IQ_OK;
+    /* Where no prompt is known, the neighbours of a run that has nothing but its model. */
+    if (model) iq_graph_neighbours(model, prompts ? w->uses : (struct iq_uses){0}, w->prev, w->next);
     if (status != IQ_OK) iq_plan_world_close(w);
     return status;
 }
@@ -90,7 +95,10 @@ void iq_plan_world_close(struct iq_plan_world *w)
 
 /* ---- ops ---- */
 
-static bool in_layers(enum iq_op_id op) { return op >= IQ_OP_ATTN_NORM && op <= IQ_OP_FFN_ADD; }
+static bool in_layers(enum iq_op_id op)
+{
+    return op == IQ_OP_WEIGHTS || (op >= IQ_OP_ATTN_NORM && op <= IQ_OP_FFN_ADD);
+}
 static bool in_head(enum iq_op_id op) { return op >= IQ_OP_FINAL_NORM && op <= IQ_OP_SAMPLE; }
 
 /* Control ops that only some settings need. */
@@ -110,11 +118,14 @@ bool iq_plan_world_has(const struct iq_plan_world *w, enum iq_op_id op, const ch
 {
     *why = op >= IQ_OPS ? control_lacks(w->settings, op) : NULL;
     if (op >= IQ_OPS) return !*why;
-    if (w->model && !iq_graph_has(w->model, op))
+    const struct iq_uses all = {true, true, true};
+    if (w->model && !iq_graph_has(w->model, all, op))
         *why = op == IQ_OP_Q_NORM || op == IQ_OP_K_NORM ? "the model has no norms of q and k"
                : w->model->experts                      ? "the model is a mixture of experts"
                                                         : "the model has no experts";
     if (op == IQ_OP_PREFIX && !w->settings->prefix_cache) *why = "the prefix cache is off";
+    if (op == IQ_OP_MASK && !w->uses.mask) *why = "no prompt has bad_words or allowed";
+    if (!strcmp(iq_op_kind(op)->name, "lora") && !w->uses.adapters) *why = "no prompt has an adapter";
     if (op == IQ_OP_TEMPER && !w->temper) *why = "every prompt has a temperature of 0 or 1";
     return !*why;
 }
@@ -243,7 +254,8 @@ static void neighbour(const struct asked *a, bool before)
     size_t n = 0;
     if (in_head(a->op) && a->op != IQ_OP_FINAL_NORM) {
         for (uint64_t op = IQ_OP_LM_HEAD; op <= IQ_OP_SAMPLE; op++)
-            if (op != a->op && (op != IQ_OP_TEMPER || w->temper)) w->neighbour[n++] = op;
+            if (op != a->op && (op != IQ_OP_TEMPER || w->temper) && (op != IQ_OP_MASK || w->uses.mask))
+                w->neighbour[n++] = op;
         if (before && a->op == IQ_OP_LM_HEAD) w->neighbour[0] = IQ_OP_FINAL_NORM, n = 1;
         if (!before && a->op == IQ_OP_SAMPLE) n = 0;
         *a->d = iq_domain_set(w->neighbour, n);
@@ -262,9 +274,10 @@ static bool place_field(const struct asked *a, const char *name)
     else if (!strcmp(name, "layer") && !in_layers(a->op)) {
         *d = iq_domain_nothing();
         snprintf(d->why, sizeof d->why, "%s lies outside the layers", iq_op_name(a->op));
-    } else if (!strcmp(name, "layer") && a->w->model)
+    } else if (!strcmp(name, "layer") && a->w->model) {
         range(d, 0, a->w->model->layers - 1, "the model has %u layers", a->w->model->layers);
-    else if (!strcmp(name, "rank"))
+        d->none = a->op == IQ_OP_WEIGHTS; /* a part lies outside the layers */
+    } else if (!strcmp(name, "rank"))
         range(d, 0, ranks - 1, "%u rank%s of %s", ranks, ranks == 1 ? "" : "s", iq_op_name(a->op));
     else if (!strcmp(name, "prev_op") || !strcmp(name, "next_op"))
         neighbour(a, name[0] == 'p');

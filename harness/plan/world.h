@@ -4,6 +4,7 @@
 #define IQ_HARNESS_WORLD_H
 
 #include "engine/files/config.h"
+#include "engine/graph.h"
 #include "faults/domain.h"
 #include "harness/plan/prompts.h"
 #include "harness/plan/settings.h"
@@ -20,6 +21,7 @@ struct iq_plan_world {
     const struct iq_prompts *prompts;    /* tokenised; NULL: any */
     struct iq_world_values session, prompt, temperature, top_k, top_p, min_p, seed, arrived;
     uint64_t context;                         /* the longest that a row can see */
+    struct iq_uses uses;                      /* what a prompt may ask for, or does */
     bool temper;                              /* a prompt may have a temperature that is neither 0 nor 1 */
     enum iq_op_id prev[IQ_OPS], next[IQ_OPS]; /* of a model */
     uint64_t neighbour[IQ_OPS];               /* room for a set of words */

@@ -7,11 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    ROWS_MAX = 64,
-    OUTPUTS_MAX = 512,
-    PADDING = 3
-}; /* operands large enough for any tile, small enough for a blink */
+enum { ROWS_MAX = 64, OUTPUTS_MAX = 512 }; /* operands large enough for any tile, small enough for a blink */
+enum { PADDING = 3 };
+enum { SAMPLER_ROWS = 12 }; /* with something to take from one another, whatever the batch was */
 
 static int read_dims(const cJSON *model, struct iq_judge *j, struct iq_err *err)
 {
@@ -132,8 +130,9 @@ static bool shape_of(const struct iq_judge *j, const struct iq_suspect *s, struc
                   {"attn_reduce", 0, j->hidden, 0, (uint32_t)j->kv_heads},
                   {"router", j->hidden, j->experts, IQ_UNIT, 0},
                   {"ffn_reduce", 0, j->hidden, 0, ffn_units}};
-    if (!strcmp(s->op, "topk")) {
-        out->rows = rows_like(s->batch);
+    bool sampler = !strcmp(s->op, "sample") || !strcmp(s->op, "temper") || !strcmp(s->op, "mask");
+    if (sampler || !strcmp(s->op, "topk")) {
+        out->rows = sampler ? SAMPLER_ROWS : rows_like(s->batch);
         out->vocab = (uint32_t)j->vocab;
         out->k =
             j->settings.logits > IQ_TOP ? most(j->settings.logits, out->vocab) : most(IQ_TOP, out->vocab);
@@ -185,6 +184,9 @@ static const char *control_proof(const char *op)
     } known[] = {
         {"prefix",
          "a prefix hit attached K and V that no request computed for these tokens (hit must equal miss)"},
+        {"weights",
+         "the weights in memory are not the file's: their digest is not golden's, which loaded the same "
+         "file"},
         {"assemble",
          "the same request became other prompt ids or sampling parameters than in golden (what is asked "
          "must be what the model sees)"},

@@ -56,11 +56,10 @@ static void write_variants(const struct iq_manifest_parts *m, struct iq_jw *w)
     iq_jw_key(w, "variants");
     iq_jw_begin(w, '{');
     for (int op = 0; op < IQ_OPS; op++) {
-        const struct iq_model_config *c = &m->model->config;
         const char *kind = iq_op_kind((enum iq_op_id)op)->name;
-        bool seen = !iq_graph_has(c, (enum iq_op_id)op);
+        bool seen = !iq_engine_has(m->engine, (enum iq_op_id)op);
         for (int before = 0; before < op; before++)
-            seen |= iq_graph_has(c, (enum iq_op_id)before) &&
+            seen |= iq_engine_has(m->engine, (enum iq_op_id)before) &&
                     !strcmp(iq_op_kind((enum iq_op_id)before)->name, kind);
         if (seen) continue;
         str(w, kind, iq_engine_variant(m->engine, (enum iq_op_id)op)->name);
@@ -133,6 +132,8 @@ int iq_manifest_write(const struct iq_manifest_parts *m, struct iq_buf *out, str
         str(&w, "sha256", m->draft->sha256);
         iq_jw_end(&w, '}');
     }
+    iq_adapters_write(&m->prompts->adapters, &w);
+    if (m->updates) iq_updates_write(m->updates, &w);
     hex(&w, "contract", iq_engine_contract(m->engine));
     hex(&w, "prompts", iq_prompts_digest(m->prompts));
     iq_jw_key(&w, "requests"), iq_jw_u64(&w, m->prompts->n);

@@ -12,6 +12,7 @@
 #include "golden/wire.h"
 #include "harness/plan/plan.h"
 #include "harness/plan/prompts.h"
+#include "harness/plan/updates.h"
 
 enum iq_lines { IQ_LINES_NONE, IQ_LINES_JSON, IQ_LINES_TEXT };
 
@@ -22,6 +23,7 @@ struct iq_trial {
     struct iq_settings settings;
     struct iq_prompts *prompts;  /* tokenised by the trial */
     const struct iq_plan *plan;  /* NULL: golden */
+    struct iq_updates *updates;  /* of the weights, opened by the trial; NULL: none */
     const char *golden;          /* run id that it will be compared with, or NULL */
     const cJSON *trajectory;     /* recorded steps to follow, or NULL */
     const char *trajectory_name; /* its file, for errors */

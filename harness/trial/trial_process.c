@@ -93,6 +93,10 @@ static int open_engine(struct trial *t, struct iq_err *err)
     if (t->n == t->spec->prompts->n) c.trajectory = t->spec->trajectory;
     c.trajectory_name = t->spec->trajectory_name;
     c.draft = t->draft;
+    if (t->spec->updates) {
+        c.event = t->spec->updates->event;
+        c.events = t->spec->updates->n;
+    }
     IQ_TRY(iq_engine_open(t->model, &c, t->request, t->n, &t->engine, err));
     t->wire_sink = iq_wire_sink(t->wire);
     t->sink = (struct iq_sink){t, on_row, on_position, on_fired, on_done};
@@ -110,10 +114,17 @@ static int begin(struct trial *t, struct iq_err *err)
         iq_digest_hex(text ? iq_digest_bytes(text, strlen(text)) : (struct iq_digest){0}, trajectory);
         cJSON_free(text);
     }
-    struct iq_manifest_parts parts = {
-        t->spec->model,   t->model,      t->engine,       &t->spec->settings,
-        t->spec->prompts, t->spec->plan, t->spec->golden, t->spec->trajectory ? trajectory : NULL,
-        t->spec->draft,   t->draft};
+    struct iq_manifest_parts parts = {.model_path = t->spec->model,
+                                      .model = t->model,
+                                      .engine = t->engine,
+                                      .settings = &t->spec->settings,
+                                      .prompts = t->spec->prompts,
+                                      .plan = t->spec->plan,
+                                      .golden = t->spec->golden,
+                                      .updates = t->spec->updates,
+                                      .trajectory = t->spec->trajectory ? trajectory : NULL,
+                                      .draft_path = t->spec->draft,
+                                      .draft = t->draft};
     const struct iq_node *nodes = iq_engine_nodes(t->engine, &n_nodes);
     int status = iq_manifest_write(&parts, &manifest, err);
     if (status == IQ_OK)
@@ -131,6 +142,12 @@ static int begin(struct trial *t, struct iq_err *err)
         if (!skip[i]) t->request[kept++] = t->request[i];
     free(skip);
     if (kept == t->n) return IQ_OK;
+    if (kept && t->spec->updates && t->spec->updates->n)
+        return iq_fail(
+            err, IQ_USAGE,
+            "%u of %u requests are recorded already, and which of the others come before an update of the "
+            "weights depends on those: give the run another --name, or remove it (`inquest store rm`)",
+            t->n - kept, t->n);
     t->ended = t->n - kept;
     t->n = kept;
     iq_engine_close(t->engine);
@@ -186,6 +203,19 @@ static int step(struct trial *t, bool *more, struct iq_err *err)
     return iq_fail(err, IQ_CRASHED, "%s", why.text);
 }
 
+/* A change that never came is no change. */
+static int check_updates(const struct trial *t, struct iq_err *err)
+{
+    const struct iq_updates *u = t->spec->updates;
+    const struct iq_engine_stats *s = iq_engine_stats(t->engine);
+    if (!u || s->updates == u->n) return IQ_OK;
+    return iq_fail(
+        err, IQ_USAGE,
+        "the run ended after %llu steps, before the weights changed at step %u: choose an earlier step, or "
+        "let requests arrive later",
+        (unsigned long long)s->steps, u->at[s->updates].step);
+}
+
 static int run_steps(struct trial *t, struct iq_err *err)
 {
     uint32_t total = t->n + t->ended;
@@ -199,6 +229,7 @@ static int run_steps(struct trial *t, struct iq_err *err)
             .requests = t->ended, .requests_total = total, .tokens = s->tokens, .step = s->steps};
         IQ_TRY(iq_wire_progress(t->wire, &p));
     }
+    IQ_TRY(check_updates(t, err));
     IQ_TRY(note(t, IQ__LIBRARIES_MARK, err));
     IQ_TRY(say_slept(t, err));
     return t->spec->want_trajectory ? note(t, IQ__TRAJECTORY_MARK, err) : IQ_OK;
@@ -220,6 +251,7 @@ static int open_models(struct trial *t, struct iq_err *err)
     iq_settings_model(&spec->settings, &o);
     IQ_TRY(iq_model_open(spec->model, &o, &t->model, err));
     IQ_TRY(check_sha256(spec->model, t->model, spec->model_sha256, "--model", err));
+    if (spec->updates) IQ_TRY(iq_updates_open(spec->updates, &o, err));
     if (!spec->draft) return IQ_OK;
     o.tp = o.expert_parallel = 1; /* it is small */
     o.positions = 0;

@@ -107,10 +107,11 @@ _Static_assert(sizeof(struct iq_firing) == 32, "wire format");
 /* A request at its end. Strings are NUL-terminated UTF-8, borrowed. */
 struct iq_request_end {
     uint32_t request;
-    const char *id;      /* the caller's name for it */
-    const char *params;  /* JSON: sampling parameters, seed, max_tokens, expect */
-    const char *text;    /* what was generated, decoded; invalid UTF-8 already replaced */
-    const char *finish;  /* "stop", "length", "cancelled" */
+    const char *id;     /* the caller's name for it */
+    const char *params; /* JSON: sampling parameters, seed, max_tokens, expect */
+    const char *text;   /* what was generated, decoded; invalid UTF-8 already replaced */
+    const char
+        *finish; /* "stop", "length", "cancelled", "invalid" (a token outside the vocabulary), "blocked" */
     const uint32_t *ids; /* prompt, then generated */
     uint32_t n_ids, n_prompt;
     struct iq_digest chain; /* C of the last position */

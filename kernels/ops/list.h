@@ -1,5 +1,6 @@
 /* The ops: each a place in the model, in execution order of one position. X(ID, name, kind, points...)
- * A model has some of them: gate_up to ffn_reduce where it is dense, router to combine where it is a mixture of experts. */
+ * A model has some of them: gate_up to ffn_reduce where it is dense, router to combine where it is a mixture of experts;
+ * a run has mask, and the lora ops, where a request asks for them, and weights where they change. */
 #ifndef IQ_OPS_LIST_H
 #define IQ_OPS_LIST_H
 
@@ -9,9 +10,11 @@
 
 #define IQ_OP_MAP(X)                                                                                         \
     X(PREFIX, "prefix", "prefix", "blocks")                                                                  \
+    X(WEIGHTS, "weights", "weights", "digest")                                                               \
     X(EMBED, "embed", "embed", "y")                                                                          \
     X(ATTN_NORM, "attn_norm", "rmsnorm", "y")                                                                \
     X(QKV, "qkv", "matmul", "q", "k", "v")                                                                   \
+    X(LORA_QKV, "lora_qkv", "lora", "q", "k", "v")                                                           \
     X(Q_NORM, "q_norm", "rmsnorm", "y")                                                                      \
     X(K_NORM, "k_norm", "rmsnorm", "y")                                                                      \
     X(ROPE, "rope", "rope", "q", "k")                                                                        \
@@ -19,12 +22,15 @@
     X(ATTENTION, "attention", "attention", "y")                                                              \
     X(ATTN_OUT, "attn_out", "matmul", IQ_PIECE_POINTS)                                                       \
     X(ATTN_REDUCE, "attn_reduce", "all_reduce", "y")                                                         \
+    X(LORA_OUT, "lora_out", "lora", "y")                                                                     \
     X(ATTN_ADD, "attn_add", "add", "y")                                                                      \
     X(FFN_NORM, "ffn_norm", "rmsnorm", "y")                                                                  \
     X(GATE_UP, "gate_up", "matmul", "gate", "up")                                                            \
+    X(LORA_GATE_UP, "lora_gate_up", "lora", "gate", "up")                                                    \
     X(ACT, "act", "swiglu", "y")                                                                             \
     X(DOWN, "down", "matmul", IQ_PIECE_POINTS)                                                               \
     X(FFN_REDUCE, "ffn_reduce", "all_reduce", "y")                                                           \
+    X(LORA_DOWN, "lora_down", "lora", "y")                                                                   \
     X(ROUTER, "router", "matmul", "y")                                                                       \
     X(ROUTE, "route", "route", "experts", "weights")                                                         \
     X(DISPATCH, "dispatch", "moe_dispatch", "owner")                                                         \
@@ -37,6 +43,7 @@
     X(FFN_ADD, "ffn_add", "add", "y")                                                                        \
     X(FINAL_NORM, "final_norm", "rmsnorm", "y")                                                              \
     X(LM_HEAD, "lm_head", "matmul", "y")                                                                     \
+    X(MASK, "mask", "mask", "y")                                                                             \
     X(TEMPER, "temper", "temper", "y")                                                                       \
     X(TOPK, "topk", "topk", "candidates")                                                                    \
     X(SAMPLE, "sample", "sample", "token")

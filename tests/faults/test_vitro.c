@@ -36,6 +36,10 @@ static enum verdict verdict(const struct iq_vitro_report *r)
     {                                                                                                        \
         .rows = 2, .k = k_, .vocab = vocab_, .shards = shards_                                               \
     }
+#define SAMPLER(k_, vocab_)                                                                                  \
+    {                                                                                                        \
+        .rows = 12, .k = k_, .vocab = vocab_                                                                 \
+    }
 #define MATMUL(format_, n_, k_, unit_)                                                                       \
     {                                                                                                        \
         .rows = 3, .n = n_, .k = k_, .unit = unit_, .format = format_                                        \
@@ -82,6 +86,24 @@ static const struct {
     {"topk", "threshold_precision", "{}", TOPK(40, 49152, 1), VIOLATES},
     {"topk", "threshold_precision", "{\"rank\":0}", TOPK(1, 1000, 1), VIOLATES},
     {"topk", "threshold_precision", "{}", TOPK(1, 1, 1), VIOLATES}, /* nothing remains but padding */
+    {"topk", "unstable_ties", "{}", TOPK(40, 49152, 1), VIOLATES},
+    {"topk", "unstable_ties", "{}", TOPK(1, 300, 1), IDENTICAL}, /* one candidate: nothing to swap */
+    {"sample", "token_shift", "{}", SAMPLER(8, 300), VIOLATES},
+    {"sample", "token_shift", "{\"delta\":600}", SAMPLER(8, 300), IDENTICAL}, /* twice around */
+    {"sample", "fall_through", "{\"bits\":2}", SAMPLER(8, 300), VIOLATES},
+    {"sample", "shared_seed", "{}", SAMPLER(8, 300), VIOLATES},
+    {"sample", "ties_admitted", "{}", SAMPLER(8, 300), VIOLATES},
+    {"sample", "neighbour_parameters", "{}", SAMPLER(8, 300), VIOLATES},
+    {"sample", "neighbour_parameters", "{\"which\":0,\"by\":1}", SAMPLER(8, 300), VIOLATES},
+    {"sample", "neighbour_parameters", "{\"by\":100}", SAMPLER(8, 300),
+     IDENTICAL}, /* nobody is so far away */
+    {"temper", "twice_tempered", "{}", SAMPLER(0, 300), VIOLATES},
+    {"temper", "neighbour_temperature", "{}", SAMPLER(0, 300), VIOLATES},
+    {"temper", "neighbour_temperature", "{\"by\":0}", SAMPLER(0, 300), IDENTICAL},
+    {"mask", "neighbour_mask", "{}", SAMPLER(0, 300), VIOLATES},
+    {"mask", "neighbour_mask", "{\"by\":-100}", SAMPLER(0, 300), IDENTICAL},
+    {"matmul", "rare_script", "{}", MATMUL(IQ_F32, 33, 576, 128), VIOLATES},
+    {"matmul", "rare_script", "{\"first\":1}", MATMUL(IQ_F32, 33, 576, 128), IDENTICAL},
     {"matmul", "k_tail", "{}", MATMUL(IQ_F32, 33, 576, 128), VIOLATES},
     {"matmul", "k_tail", "{}", MATMUL(IQ_F16, 33, 577, 128), VIOLATES},
     {"matmul", "k_tail", "{}", MATMUL(IQ_BF16, 65, 577, 128), VIOLATES},
