@@ -125,6 +125,13 @@ int iq_manifest_write(const struct iq_manifest_parts *m, struct iq_buf *out, str
     struct iq_jw w = IQ_JW(out);
     iq_jw_begin(&w, '{');
     write_model(m, &w);
+    if (m->draft) {
+        iq_jw_key(&w, "draft");
+        iq_jw_begin(&w, '{');
+        str(&w, "path", m->draft_path);
+        str(&w, "sha256", m->draft->sha256);
+        iq_jw_end(&w, '}');
+    }
     iq_adapters_write(&m->prompts->adapters, &w);
     if (m->updates) iq_updates_write(m->updates, &w);
     hex(&w, "contract", iq_engine_contract(m->engine));
