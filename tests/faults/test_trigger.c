@@ -38,7 +38,7 @@ static const struct {
     {"{\"moves\":9}", "{\"moves\":0}", 3},
     {"{\"pool\":1}", "{\"pool\":2}", 2},
     {"{\"tenant\":6}", "{\"tenant\":1}", 1},
-    {"{\"padding\":0}", "{\"padding\":1}", 3},
+    {"{\"padding\":1}", "{\"padding\":0}", 3},
     {"{\"idle_ms\":7000}", "{\"idle_ms\":7001}", 3},
     {"{\"hour\":14}", "{\"hour\":13}", 3},
     {"{\"expert_parallel\":4}", "{\"expert_parallel\":2}", 3},
