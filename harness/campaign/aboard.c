@@ -182,7 +182,7 @@ static int work(void *self, int out)
     struct iq_err err = {0};
     r.pipe = out;
     r.seat = calloc(r.context->riders, sizeof *r.seat);
-    uint32_t *list = malloc(r.n * sizeof *list);
+    uint32_t *list = calloc((size_t)r.n + 1, sizeof *list);
     if (!r.seat || !list) {
         free(r.seat);
         free(list);
