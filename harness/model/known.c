@@ -30,6 +30,7 @@ const struct iq_known_model iq_known_models[] = {
         .sha256 = IQ_EMBEDDED_MOE_SHA256,
         .bytes = IQ_EMBEDDED_MOE_BYTES,
         .what = "the canary with 8 experts, 2 active, bf16, 3.9 MB: answers the same; inside this binary",
+        .near_ties = "near-tie-moe.jsonl",
     },
     {
         .name = "smollm2",
